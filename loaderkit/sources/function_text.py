@@ -1,36 +1,37 @@
 """What the user's functions do, as text, by which a run is compared with the one that it goes on for.
 
 Of a function it is the source without comments, docstrings and layout, and with it the defaults, what the closure and
-the globals hold, and all of the user's own functions that are called. Of libraries it is their versions.
+the globals hold, and all of the user's own functions that are called. Of an object it is what pickle would write. Of
+libraries it is their versions.
 """
 
 import ast
+import copyreg
 import functools
 import hashlib
 import inspect
 import os
+import re
 import sys
-import sysconfig
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
-from .content import content_hash, stable_repr
+from loaderkit._base.canonical_json import canonical
 
-_MOST_PARTS = 256  # of a list or dict that is looked through
+from .version import attributes_of, version_of
+
 _MOST_TEXT = 200  # of a value that is kept as it is
-_OF_ARRAYS = ("jaxlib", "torch", "pandas")  # whose arrays' repr leaves out the middle
+_DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), np.generic)
-_PATHS = sysconfig.get_paths()
+_SITE = re.compile(r"[/\\](site|dist)-packages[/\\]")
+_LOADERKIT = __name__.partition(".")[0]
+# A folder beside them may have a name that begins with theirs.
 _INSTALLED = tuple(
-    os.path.join(folder, "")  # a folder beside them may have a name that begins with theirs
-    for folder in {
-        str(Path(__file__).parents[1]),
-        *(_PATHS[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")),
-    }
+    os.path.join(folder, "") for folder in (os.path.dirname(os.__file__), Path(__file__).parents[1])
 )
 
 
@@ -58,7 +59,7 @@ class FunctionText:
         self.values: dict[str, str] = {}
         self.libraries: dict[str, str] = {}
         self.not_compared: list[str] = []
-        self._seen: dict[int, Any] = {}  # by id; the objects live on
+        self._told: dict[int, tuple[Any, str]] = {}  # by id, with the object, which lives on
         for name, function in functions.items():
             if function is not None:
                 self._add(name, function)
@@ -69,50 +70,67 @@ class FunctionText:
         return {"code": self.code, "values": self.values, "not compared": self.not_compared}
 
     def _add(self, way: str, value: Any) -> None:
+        text = self._text(way, value)
+        if text != way:  # as of a function, of which the text is in `code`
+            self.values[way] = text
+
+    def _text(self, way: str, value: Any) -> str:
         if isinstance(value, _PLAIN):
-            self.values[way] = _text_of(value)
-            return
-        if id(value) in self._seen:
-            return
-        self._seen[id(value)] = value
-        try:
-            self._add_parts(way, value)
-        except Exception:  # noqa: BLE001 - attributes of the user's objects may raise anything
-            self.not_compared.append(f"{way}: {type(value).__qualname__}")
+            return _short(repr(value))
+        if id(value) not in self._told:
+            self._told[id(value)] = value, way  # where it holds itself
+            try:
+                text = _short(self._described(way, value))
+            except Exception:  # noqa: BLE001 - the user's objects may raise anything
+                self.not_compared.append(f"{way}: {type(value).__module__}.{type(value).__qualname__}")
+                text = "not compared"
+            self._told[id(value)] = value, text
+        return self._told[id(value)][1]
 
-    def _add_parts(self, way: str, value: Any) -> None:
-        if isinstance(value, functools.partial):
-            self._add_each(way, {"": value.func, "args": value.args, "keywords": value.keywords})
-        elif isinstance(value, MethodType):
-            self._add_each(way, {"": value.__func__, "self": value.__self__})
-        elif isinstance(value, property):
-            self._add(way, value.fget)
-        elif not isinstance(value, FunctionType) and hasattr(
-            value, "__wrapped__"
-        ):  # as of functools.cache, jax.jit
-            self._add(way, value.__wrapped__)
-        elif isinstance(value, ModuleType):
+    def _described(self, way: str, value: Any) -> str:
+        if isinstance(value, ModuleType):
+            return self._library(value.__name__)
+        if isinstance(value, FunctionType | type):
             if not _is_own(value):
-                self._add_library(value.__name__)
-        elif not _is_own(value if isinstance(value, FunctionType | type) else type(value)):
-            self._add_foreign(way, value)
-        elif isinstance(value, FunctionType):
-            self._add_function(way, value)
-        elif isinstance(value, type):
-            members = {name: each for name, each in vars(value).items() if name[:2] != "__" or callable(each)}
-            members.pop("_abc_impl", None)
-            self._add_each(
-                way, members | {base.__name__: base for base in value.__bases__ if base is not object}
+                return self._library(value.__module__, value.__qualname__)
+            return self._function(way, value) if isinstance(value, FunctionType) else self._class(way, value)
+        if hasattr(value, "__wrapped__") or isinstance(value, property):  # as of functools.cache, jax.jit
+            return self._text(way, value.fget if isinstance(value, property) else value.__wrapped__)
+        if isinstance(value, CodeType):
+            told = f"{value.co_code!r} {value.co_names} {self._text(way, value.co_consts)}"
+            return f"code of {sys.implementation.cache_tag}: {_hash(told.encode('utf-8', 'replace'))}"
+        if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+            return f"array of {value.dtype.str} {value.shape} {_hash(np.ascontiguousarray(value).tobytes())}"
+        if type(value) in (list, tuple):
+            begin, end = "[]" if type(value) is list else "()"
+            return f"{begin}{', '.join(self._text(way, part) for part in value)}{end}"
+        if type(value) in (set, frozenset):
+            return f"set of {sorted(self._text(way, part) for part in value)}"
+        if type(value) is dict:
+            parts = (
+                (self._text(way, key), self._text(f"{way}[{key!r:.40}]", part)) for key, part in value.items()
             )
-        else:
-            self._add_each(way, {type(value).__name__: type(value)} | _attributes(value))
+            return f"{{{', '.join(sorted(': '.join(pair) for pair in parts))}}}"
+        return self._object(way, value)
 
-    def _add_each(self, way: str, parts: dict[str, Any]) -> None:
-        for name, value in parts.items():
-            self._add(f"{way}.{name}" if name[:1].isidentifier() else way + name, value)
+    def _object(self, way: str, value: Any) -> str:
+        cls = type(value)
+        name = self._text(f"{way}.{cls.__name__}", cls)
+        if cls.__module__.startswith(f"{_LOADERKIT}.") and hasattr(value, "fingerprint"):
+            return f"{name} {canonical(version_of(value))}"
+        if hasattr(value, "__array__") and hasattr(value, "detach"):  # pickle writes a tensor's address
+            return f"{name} {self._text(way, np.asarray(value.detach().cpu()))}"
+        reduce: Any = copyreg.dispatch_table.get(cls)
+        reduced = value.__reduce_ex__(4) if reduce is None else reduce(value)
+        if isinstance(reduced, str):
+            return self._library(getattr(value, "__module__", None) or cls.__module__, reduced)
+        made, arguments, *held = reduced
+        held[1:] = [each and [*each] for each in held[1:3]]  # the items of a list and of a dict
+        return f"{name} {self._text(way, (made, *arguments, *held))}"
 
-    def _add_function(self, way: str, function: FunctionType) -> None:
-        self.code[way] = _source_of(function.__code__)
+    def _function(self, way: str, function: FunctionType) -> str:
+        way += f" ({len(self.code)})" if way in self.code else ""
+        self.code[way] = _source_of(function.__code__) or self._text(way, function.__code__)
         names = {*_names(function.__code__)}
         used = {name: value for name, value in function.__globals__.items() if name in names}
         used |= {"defaults": function.__defaults__} if function.__defaults__ else {}
@@ -125,58 +143,35 @@ class FunctionText:
         for name, value in sorted(used.items()):
             if isinstance(value, ModuleType) and _is_own(value):
                 used |= {f"{name}.{each}": vars(value)[each] for each in names & vars(value).keys()}
-        self._add_each(way, dict(sorted(used.items())))
+        for name, value in sorted(used.items()):
+            self._add(f"{way}.{name}", value)
+        return way
 
-    def _add_foreign(self, way: str, value: Any) -> None:
-        """An object of a library's class, a library's function, or a container."""
-        if type(value) in (list, tuple, dict):
-            parts = value if isinstance(value, dict) else dict(enumerate(value))
-            if len(parts) > _MOST_PARTS:
-                self.values[way] = _text_of(value)
-            else:
-                self._add_each(way, {f"[{key!r}]": part for key, part in parts.items()})
-            return
-        module = getattr(value, "__module__", None) or type(value).__module__
-        self._add_library(module)
-        if isinstance(value, np.ndarray | set | frozenset | bytearray):
-            self.values[way] = _text_of(value)
-        elif callable(value) and hasattr(value, "__qualname__"):
-            self.values[way] = f"{module}.{value.__qualname__}"
-        elif module.partition(".")[0] in _OF_ARRAYS and hasattr(value, "__array__"):
-            self.values[way] = f"{repr(value)[:_MOST_TEXT]} {_text_of(np.asarray(value))}"
-        elif (text := _whole_repr(value, module)) is not None:
-            self.values[way] = text
-        else:
-            self.not_compared.append(f"{way}: {type(value).__module__}.{type(value).__qualname__}")
+    def _class(self, way: str, cls: type) -> str:
+        members = {name: each for name, each in vars(cls).items() if name[:2] != "__" or callable(each)}
+        members.pop("_abc_impl", None)
+        for name, value in (members | {base.__name__: base for base in cls.__bases__}).items():
+            self._add(f"{way}.{name}", value)
+        return way
 
-    def _add_library(self, module: str) -> None:
-        name = module.partition(".")[0]
-        if name in sys.stdlib_module_names or name == "loaderkit":
-            return
-        self.libraries[name] = str(getattr(sys.modules.get(name), "__version__", "of no version"))
+    def _library(self, module: str, name: str = "") -> str:
+        library = module.partition(".")[0]
+        version = getattr(sys.modules.get(library), "__version__", None)
+        if version is not None and library not in (*sys.stdlib_module_names, _LOADERKIT):
+            self.libraries[library] = str(version)
+        return f"{module}.{name}".rstrip(".")
 
     def _add_source(self, way: str, source: Any) -> None:
         """The functions of a source: those that it holds, and the methods of a class of the user's."""
         if _is_own(type(source)):
             self._add(way, type(source))
-        elif not type(source).__module__.startswith("loaderkit."):
+        elif not type(source).__module__.startswith(_LOADERKIT):
             return
-        for name, value in _attributes(source).items():
-            for number, part in enumerate(value if type(value) in (list, tuple) else [value]):
-                if number == _MOST_PARTS:
-                    break
-                if hasattr(type(part), "__getitem__") and not isinstance(part, _PLAIN):
-                    self._add_source(f"{way}.{name.lstrip('_')}", part)
-                elif callable(part):
-                    self._add(f"{way}.{name.lstrip('_')}", part)
-
-
-def _attributes(value: Any) -> dict[str, Any]:
-    slots = [name for cls in type(value).__mro__ for name in getattr(cls, "__slots__", ())]
-    return {
-        **{name: getattr(value, name) for name in slots if hasattr(value, name)},
-        **getattr(value, "__dict__", {}),
-    }
+        for name, part in attributes_of(source):
+            if hasattr(type(part), "__getitem__") and not isinstance(part, _PLAIN):
+                self._add_source(f"{way}.{name.lstrip('_')}", part)
+            elif callable(part) and not (getattr(part, "__module__", None) or "").startswith(_LOADERKIT):
+                self._add(f"{way}.{name.lstrip('_')}", part)
 
 
 def _is_own(value: Any) -> bool:
@@ -185,14 +180,7 @@ def _is_own(value: Any) -> bool:
     if module is None or module.__name__ == "__main__" or getattr(value, "__name__", None) == "<lambda>":
         return True
     file = getattr(module, "__file__", None)
-    return file is not None and not file.startswith(_INSTALLED) and "site-packages" not in file
-
-
-def _whole_repr(value: Any, module: str) -> str | None:
-    """The repr of an object of a library; None where it may leave out some of what the object holds."""
-    text, of_python = stable_repr(value), module.partition(".")[0] in sys.stdlib_module_names
-    holds_more = bool(getattr(value, "__dict__", None)) and not of_python
-    return None if text is None or text != repr(value) or "..." in text or holds_more else text
+    return file is not None and not file.startswith(_INSTALLED) and not _SITE.search(file)
 
 
 def _names(code: CodeType) -> Iterator[str]:
@@ -202,55 +190,37 @@ def _names(code: CodeType) -> Iterator[str]:
             yield from _names(constant)
 
 
-def _text_of(value: Any) -> str:
-    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
-        return (
-            f"array of {value.dtype.str} {value.shape} {_short_hash(np.ascontiguousarray(value).tobytes())}"
-        )
-    if not isinstance(value, _PLAIN):
-        return content_hash([value.tolist() if isinstance(value, np.ndarray) else value])
-    text = repr(value)
-    if len(text) <= _MOST_TEXT:
-        return text
-    return f"{text[:40]}... {_short_hash(text.encode('utf-8', 'replace'))}"
+def _short(text: str) -> str:
+    return text if len(text) <= _MOST_TEXT else f"{text[:40]}... {_hash(text.encode('utf-8', 'replace'))}"
 
 
-def _short_hash(data: bytes) -> str:
+def _hash(data: bytes) -> str:
     return f"sha256:{hashlib.sha256(data).hexdigest()[:32]}"
 
 
-def _source_of(code: CodeType) -> str:
+def _source_of(code: CodeType) -> str | None:
     try:
         lines, _ = inspect.findsource(code)
         # The last one is the innermost.
-        return [ast.unparse(node) for node in ast.walk(_parsed("".join(lines))) if _is_of(node, code)][-1]
+        return [ast.unparse(node) for node in _functions_in("".join(lines)) if _is_of(node, code)][-1]
     except (OSError, SyntaxError, TypeError, IndexError):
-        pass
-    told = f"{code.co_code!r}{[each for each in code.co_consts if not isinstance(each, CodeType)]}{code.co_names}"
-    told += "".join(_source_of(each) for each in code.co_consts if isinstance(each, CodeType))
-    return f"code of {sys.implementation.cache_tag}: {_short_hash(told.encode('utf-8', 'replace'))}"
+        return None
 
 
 @functools.lru_cache(maxsize=16)
-def _parsed(text: str) -> ast.Module:
+def _functions_in(text: str) -> list[ast.AST]:
     tree = ast.parse(text)
     for node in ast.walk(tree):
-        if (
-            isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-            and ast.get_docstring(node) is not None
-        ):
-            node.body[:1] = [] if len(node.body) > 1 else [ast.Pass()]
-    return tree
+        if isinstance(node, _DEFINITIONS) and ast.get_docstring(node) is not None:
+            node.body[:1] = [] if len(node.body) > 1 else [ast.copy_location(ast.Pass(), node.body[0])]
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Lambda | _DEFINITIONS)]
 
 
-def _is_of(node: ast.AST, code: CodeType) -> bool:
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
-        return node.name == code.co_name and first == code.co_firstlineno
-    if not isinstance(node, ast.Lambda) or code.co_name != "<lambda>" or node.lineno != code.co_firstlineno:
+def _is_of(node: Any, code: CodeType) -> bool:
+    """Whether the node has the code's name and place; of lambdas of one line it is the one whose body has the code."""
+    first = min(each.lineno for each in (node, *getattr(node, "decorator_list", ())))
+    if (getattr(node, "name", "<lambda>"), first) != (code.co_name, code.co_firstlineno):
         return False
-    # Of several lambdas in a line it is the one whose body has the code.
-    body = (node.body.lineno, node.body.col_offset)
-    end = (node.body.end_lineno or 0, node.body.end_col_offset or 0)
-    places = [(line, column) for line, _, column, _ in code.co_positions() if column]
-    return all(body <= place <= end for place in places if place[0])
+    body = [node.body] if isinstance(node, ast.Lambda) else node.body
+    begin, end = (body[0].lineno, body[0].col_offset), (body[-1].end_lineno, body[-1].end_col_offset)
+    return all(begin <= (line, column) <= end for line, _, column, _ in code.co_positions() if column)

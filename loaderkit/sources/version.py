@@ -46,9 +46,25 @@ def _file_versions(source: Any) -> Iterator[Any]:
     if callable(told := getattr(type(source), "file_versions", None)):
         yield told(source)
         return
-    for value in getattr(source, "__dict__", {}).values():
+    for _, part in attributes_of(source):
+        yield from _file_versions(part)
+
+
+def attributes_of(source: Any) -> Iterator[tuple[str, Any]]:
+    """The name and value of each attribute, and of each part of those that are lists.
+
+    Args:
+        source: any object.
+
+    >>> class Source:
+    ...     def __init__(self):
+    ...         self.parts = [1, 2]
+    >>> list(attributes_of(Source()))
+    [('parts', 1), ('parts', 2)]
+    """
+    for name, value in getattr(source, "__dict__", {}).items():
         for part in value if isinstance(value, tuple | list) else (value,):
-            yield from _file_versions(part)
+            yield name, part
 
 
 def _has_a_bare_class(marks: Any) -> bool:

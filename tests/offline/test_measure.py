@@ -1,5 +1,6 @@
 """lk.measure: a value for each record in an array file, made once, and continued after a kill."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -343,6 +344,22 @@ def test_a_function_that_changed_since_the_file_was_made(path):
     ):
         lk.measure(Named(), changed, path)
     assert lk.measure(Named(), changed, path, allow={"function"}).tolist() == [*range(RECORDS)]
+
+
+@pytest.mark.parametrize("bad", [{2 * BATCH}, set()])
+def test_a_function_that_was_renamed(path, bad):
+    """It goes on with `allow`, and gives the values that are there, where they are its own."""
+
+    def twice(key):
+        return 2 * key
+
+    with contextlib.suppress(OSError):
+        lk.measure(Named(bad=bad), double, path)
+    with pytest.raises(ValueError, match="double"):
+        lk.measure(Named(), twice, path)
+    with pytest.raises(ValueError, match="another function of this name"):
+        lk.measure(Named(), lambda key: 3 * key, path, allow={"function"})
+    assert lk.measure(Named(), twice, path, allow={"function"})[-1] == 2 * (RECORDS - 1)
 
 
 def test_a_partial_file_of_another_source_is_an_error(path):

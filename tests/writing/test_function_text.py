@@ -4,7 +4,9 @@ import functools
 import importlib.util
 import itertools
 import os
+import subprocess
 import sys
+import threading
 import types
 
 import numpy as np
@@ -13,7 +15,7 @@ import pytest
 import loaderkit as lk
 from loaderkit.sources.function_text import FunctionText
 
-MODULE = """
+MODULE = '''
 import functools
 import re
 import numpy as np
@@ -41,6 +43,9 @@ class Scale:
     def __call__(self, x):
         return self.factor * self.by * x
 
+    def empty(self):
+        """Of which the code has no place."""
+
 
 scale = Scale(5)
 WORD = re.compile("[a-z]+")
@@ -58,7 +63,7 @@ def closing(value):
 
 
 one, other = (lambda x: x + 1), (lambda x: x + 2)
-"""
+'''
 NUMBERS = itertools.count()
 
 
@@ -99,6 +104,7 @@ def test_comments_docstrings_layout_and_others_are_not_seen(tmp_path):
     edited = "import os\n\n\ndef unused():\n    pass\n" + edited.replace("x + 2", "x + 3")
     assert told(tmp_path, MODULE) == told(tmp_path, edited)
     assert told(tmp_path, MODULE)["not compared"] == []
+    assert not [text for text in told(tmp_path, MODULE)["code"].values() if text.startswith("code of")]
 
 
 def test_lambdas_and_closures(tmp_path):
@@ -145,17 +151,82 @@ def test_an_edit_in_the_middle_of_an_array(library, name):
     assert texts[0] == texts[1] != texts[2]
 
 
-def test_an_object_whose_repr_leaves_its_state_out(monkeypatch):
-    """It isn't compared, and that is said."""
+def test_an_object_of_a_library(monkeypatch):
+    """Of which the repr says nothing: what it holds is compared, but what pickle refuses, which is named."""
     library = types.ModuleType("library_of_scalers")
     library.__file__ = f"{os.path.dirname(np.__file__)}/scalers.py"
     monkeypatch.setitem(sys.modules, "library_of_scalers", library)
     exec("class Scaler:\n def __repr__(self): return 'Scaler()'", vars(library))
     scaler = library.Scaler()
-    scaler.mean = 3.0
-    assert FunctionText({"f": lambda x: x - scaler.mean}).not_compared == [
-        "f.scaler: library_of_scalers.Scaler"
-    ]
+    texts = []
+    for mean in (3.0, 3.0, 4.0):
+        scaler.mean = mean
+        texts.append(FunctionText({"f": lambda x: x - scaler.mean}).as_json())
+    assert texts[0] == texts[1] != texts[2]
+    assert texts[0]["not compared"] == []
+    scaler.lock = threading.Lock()
+    assert FunctionText({"f": lambda x: x - scaler.mean}).not_compared == ["f.scaler['lock']: _thread.lock"]
+
+
+@pytest.mark.parametrize("of", [list, tuple, dict.fromkeys, set])
+def test_an_edit_in_the_middle_of_many_values(of):
+    texts = []
+    for middle in (500, 500, -1):
+        values = of((*range(500), middle, *range(501, 1000)))
+        texts.append(FunctionText({"f": lambda x, values=values: values}).as_json())
+    assert texts[0] == texts[1] != texts[2]
+
+
+def test_functions_beyond_the_first_many():
+    """Each of a list is compared, in a source too."""
+
+    def texts(last):
+        steps = [*([lambda x: x] * 1000), last]
+        concat = lk.ConcatDataSource([lk.MapDataSource([1], step) for step in steps])
+        return FunctionText({"f": lambda x: steps}).as_json(), FunctionText({}, concat).as_json()
+
+    plus, minus = texts(lambda x: x + 1), texts(lambda x: x - 1)
+    assert plus == texts(lambda x: x + 1)
+    assert plus[0] != minus[0]
+    assert plus[1] != minus[1]
+
+
+OTHERS = """
+import collections, enum, functools, pathlib, re
+import numpy as np
+import loaderkit as lk
+from loaderkit.sources.function_text import FunctionText
+
+Color = enum.Enum("Color", "RED BLUE")
+Point = collections.namedtuple("Point", "x y")
+names, counts, random = {"a", "b", "c"}, collections.Counter("aab"), np.random.default_rng(3)
+source, tree = lk.ArrayDataSource({"x": np.arange(9)}), [1]
+tree.append(tree)
+
+
+def f(x, *, steps=(abs, lambda y: y)):
+    return names, Color.RED, Point(1, 2), counts, random, source, tree, x in {"q", "r", "s"}, pathlib.Path("a")
+
+
+calls = {"f": f, "bound": random.normal, "partial": functools.partial(f, 3), "match": re.compile("a").match}
+print(FunctionText(calls).as_json())
+"""
+
+
+@pytest.mark.parametrize("argument", ["-c", "FILE"])
+def test_another_process_with_another_hash_seed_has_the_same_text(tmp_path, argument):
+    """With the source and without; of these nothing is left out."""
+    file = tmp_path / "script.py"
+    file.write_text(OTHERS)
+    found = [
+        subprocess.run(
+            [sys.executable, *(("-c", OTHERS) if argument == "-c" else (file,))],
+            env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True,
+        ).stdout
+        for seed in "12"
+    ]  # fmt: skip
+    assert found[0] == found[1]
+    assert found[0].endswith("'not compared': []}\n")
 
 
 def test_a_folder_beside_loaderkit(monkeypatch):
@@ -183,5 +254,6 @@ def test_functions_in_a_source():
         assert text(made[0]) == text(made[1]) != text(made[2])
     assert text([1, 2]) == text(np.arange(5)) == {"code": {}, "values": {}, "not compared": []}
     assert "super()" in str(text(Own([1]))) and text(Own([1])) == text(Own([2]))
-    assert FunctionText({"function": object()}).not_compared == ["function: builtins.object"]
+    assert FunctionText({"function": iter([])}).not_compared == []
+    assert FunctionText({"function": (x for x in [])}).not_compared == ["function: builtins.generator"]
     assert FunctionText({"function": lambda: np.zeros(1)}).libraries == {"numpy": np.__version__}

@@ -22,37 +22,27 @@ T = TypeVar("T")
 _NAMES = ("blas", "blis", "mkl", "omp", "torch_cpu")  # in names of files of libraries that have such numbers
 
 
-class _Kind(NamedTuple):
-    get: str
-    set: str
-    shared: bool  # one number for the process
-    says: bool = False  # whether `set` returns what it replaced
-
-
-_KINDS = (
+# Of each kind of library: what gets and sets its number, whether there is one number for the process, and what `set`
+# returns: the number that it has replaced, or nothing.
+_KINDS: tuple[tuple[str, str, bool, Any], ...] = (
     *(
-        _Kind(f"{prefix}openblas_get_num_threads{suffix}", f"{prefix}openblas_set_num_threads{suffix}", True)
+        (f"{prefix}openblas_get_num_threads{suffix}", f"{prefix}openblas_set_num_threads{suffix}", True, None)
         for prefix, suffix in product(("", "scipy_"), ("", "64_", "_64"))
     ),
-    _Kind("bli_thread_get_num_threads", "bli_thread_set_num_threads", True),
-    _Kind("MKL_Get_Max_Threads", "MKL_Set_Num_Threads_Local", False, says=True),
-    _Kind("omp_get_max_threads", "omp_set_num_threads", False),
+    ("bli_thread_get_num_threads", "bli_thread_set_num_threads", True, None),
+    ("MKL_Get_Max_Threads", "MKL_Set_Num_Threads_Local", False, ctypes.c_int),
+    ("omp_get_max_threads", "omp_set_num_threads", False, None),
 )
 
 
 class _Library(NamedTuple):
-    kind: _Kind
-    get: Callable[[], int]
-    set: Callable[[int], Any]
+    get: Any  # the C functions
+    set: Any
+    shared: bool  # one number for the process
     several: bool  # whether it had more threads than one when it was found
 
-    def limit(self) -> int | None:
-        """Sets one thread; returns what to put back, None for nothing."""
-        before = self.get()
-        if before == 1:
-            return None
-        replaced = self.set(1)
-        return replaced if self.kind.says else before
+
+_Replaced = list[tuple[_Library, int]]  # what to put back
 
 
 class _Process:
@@ -62,31 +52,29 @@ class _Process:
         self.lock = threading.RLock()  # a signal handler may call next()
         self.libraries: list[_Library] = []
         self.inside: set[OneThread] = set()
-        self.replaced: dict[int, int] = {}  # of shared libraries: place and number
+        self.replaced: _Replaced = []  # of shared libraries
         self.modules = -1  # imported when it looked last
-        self._paths: set[str] = set()
         self._addresses: set[int | None] = set()
 
     def look(self) -> None:
         """Finds the libraries that were loaded since the last time; an import brings them."""
         first, self.modules = self.modules < 0, len(sys.modules)
-        for path in _loaded() - self._paths:
-            self._paths.add(path)
+        for path in _loaded():
             if any(name in os.path.basename(path) for name in _NAMES):
                 with contextlib.suppress(OSError):  # its file was replaced
                     self._add(ctypes.PyDLL(path, mode=os.RTLD_NOLOAD))
-        if first and not any(library.kind.get != "omp_get_max_threads" for library in self.libraries):
+        if first and all(library.get.__name__ == "omp_get_max_threads" for library in self.libraries):
             _warn_of_blas()
 
     def _add(self, library: ctypes.PyDLL) -> None:
-        for kind in _KINDS:
-            get, put = getattr(library, kind.get, None), getattr(library, kind.set, None)
+        for get_name, set_name, shared, returns in _KINDS:
+            get, put = getattr(library, get_name, None), getattr(library, set_name, None)
             # Also found in a library that is linked with the one that defines it.
             address = ctypes.cast(put, ctypes.c_void_p).value if put else None
             if get and put and address not in self._addresses:
                 self._addresses.add(address)
-                get.argtypes, put.argtypes = (), (ctypes.c_int,)
-                self.libraries.append(_Library(kind, get, put, several=get() > 1))
+                get.argtypes, put.argtypes, put.restype = (), (ctypes.c_int,), returns
+                self.libraries.append(_Library(get, put, shared, several=get() > 1))
 
 
 class OneThread:
@@ -97,7 +85,7 @@ class OneThread:
     """
 
     def __init__(self) -> None:
-        self._replaced: list[tuple[_Library, int]] = []  # in this thread
+        self._replaced: _Replaced = []  # in this thread
         self._known = 0
 
     def run(self, function: Callable[[], T], *, again: bool) -> T:
@@ -111,7 +99,6 @@ class OneThread:
             self._begin()
             result = function()
             if again and self._was_late():
-                self._end()
                 self._begin()
                 result = function()
             return result
@@ -128,26 +115,20 @@ class OneThread:
             if torch is not None and hasattr(torch, "get_num_threads"):
                 torch.get_num_threads()  # sets the number of a thread that hasn't used it yet: before us
             self._known = len(process.libraries)
-            for place, library in enumerate(process.libraries):
-                before = library.limit()
-                if before is None:
-                    continue
-                if library.kind.shared:
-                    process.replaced[place] = before
-                else:
-                    self._replaced.append((library, before))
+            for library in process.libraries:
+                if (before := library.get()) != 1:
+                    replaced = library.set(1)
+                    to_put_back = process.replaced if library.shared else self._replaced
+                    to_put_back.append((library, before if replaced is None else replaced))
 
     def _end(self) -> None:
         """Puts all back, also where `_begin` was interrupted."""
         process = _process
         with process.lock:
             process.inside.discard(self)
-            while self._replaced:
-                library, before = self._replaced.pop()
-                library.set(before)
-            while process.replaced and not process.inside:
-                place, before = process.replaced.popitem()
-                process.libraries[place].set(before)
+            _put_back(self._replaced)
+            if not process.inside:
+                _put_back(process.replaced)
 
     def _was_late(self) -> bool:
         process = _process
@@ -156,6 +137,12 @@ class OneThread:
         with process.lock:
             process.look()
             return any(library.several for library in process.libraries[self._known :])
+
+
+def _put_back(replaced: _Replaced) -> None:
+    while replaced:
+        library, before = replaced.pop()
+        library.set(before)
 
 
 def _loaded() -> set[str]:
@@ -195,5 +182,4 @@ def _forked() -> None:
     OneThread()._end()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
+os.register_at_fork(after_in_child=_forked)

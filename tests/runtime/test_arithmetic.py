@@ -34,7 +34,7 @@ def two_threads(request: pytest.FixtureRequest) -> Iterator[list[Any]]:
     before = [(library, library.get()) for library in _process.libraries]
     for library, _ in before:
         library.set(2)
-    if not any(library.kind.shared for library, _ in before):
+    if not any(library.shared for library, _ in before):
         pytest.skip("numpy's BLAS has no number of threads here")
     yield _process.libraries
     for library, number in before:
@@ -121,7 +121,7 @@ def test_the_same_bits_with_any_workers(name, two_threads):
         with numbers(2, lk.RandomMap(digest), sampler=sampler, **way) as loader:
             found.append([*loader])
     assert found[0] == found[1] == found[2]
-    assert all(library.get() > 1 for library in two_threads if library.kind.shared)
+    assert all(library.get() > 1 for library in two_threads if library.shared)
 
 
 def numbers_of_threads(*_: Any) -> list[int]:
@@ -277,11 +277,11 @@ def test_a_child_that_is_forked_while_a_thread_computes_has_the_trainers_numbers
     held = threading.Thread(target=lambda: (_process.lock.acquire(), computing._begin()))
     held.start()
     held.join()
-    shared = [n for n, library in zip(before, two_threads, strict=True) if library.kind.shared]
+    shared = [n for n, library in zip(before, two_threads, strict=True) if library.shared]
     lock = _process.lock
     try:
         one_thread._forked()
-        now = [library.get() for library in two_threads if library.kind.shared]
+        now = [library.get() for library in two_threads if library.shared]
         assert now == shared and OneThread().run(int, again=False) == 0
     finally:
         assert _process.lock is not lock and not _process.inside

@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import logging
 import os
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -44,8 +45,8 @@ def waited_lock(descriptor: int, path: str, *, noted: bool = True) -> Iterator[N
 
 
 def _lock(descriptor: int, path: str) -> None:
-    begun = changed = look_at = time.monotonic()
-    told, seen, pause = False, None, _SHORTEST
+    changed = look_at = time.monotonic()
+    seen, looks, pause = None, 0, _SHORTEST
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -54,44 +55,39 @@ def _lock(descriptor: int, path: str) -> None:
             now = time.monotonic()
         except OSError:  # a file system without locks
             return
-        if not told and now - begun >= TOLD_AFTER:
-            told = True
-            _log.warning("waiting for %s, which %s has locked", path, _holder(descriptor))
         if now >= look_at:  # not at each try: the folder may have many files, and lie on a server
-            look_at = now + TOLD_AFTER
+            look_at, looks = now + TOLD_AFTER, looks + 1
             if (state := _state_of(path)) != seen:
                 seen, changed = state, now
-        if now - changed >= LIMIT:
-            raise TimeoutError(
-                f"{path}: expected the lock, but {_holder(descriptor)} has it, and nothing there has changed for "
-                f"{now - changed:.0f} s; end that process, or let it go on (kill -CONT), and start this one again"
-            )
+            if looks == 2:
+                _log.warning("waiting for %s, which %s has locked", path, _holder(descriptor))
+            if now - changed >= LIMIT:
+                raise TimeoutError(
+                    f"{path}: expected the lock, but {_holder(descriptor)} has it, and nothing there has changed for "
+                    f"{now - changed:.0f} s; end that process, or let it go on (kill -CONT), and start this one again"
+                )
         time.sleep(pause)
         pause = min(2 * pause, _LONGEST)
 
 
-def _state_of(path: str) -> list[tuple[str, int, int]]:
-    found = []
+def _state_of(path: str) -> list[tuple[str, int]]:
     with contextlib.suppress(OSError):
-        for entry in os.scandir(path):
-            status = entry.stat(follow_symlinks=False)
-            found.append((entry.name, status.st_size, status.st_mtime_ns))
-    return sorted(found)
+        return sorted((each.name, each.stat(follow_symlinks=False).st_mtime_ns) for each in os.scandir(path))
+    return []
 
 
 def _holder(descriptor: int) -> str:
     """The process that has the lock, and its host, as far as can be known."""
-    host = socket.gethostname()
+    here = f" on host {socket.gethostname()}"
     told = "another process"
-    with contextlib.suppress(OSError, AttributeError):
+    try:
         told = os.getxattr(descriptor, _NOTE).decode()
-    if told == "another process":
+    except (OSError, AttributeError):
         with contextlib.suppress(OSError), open("/proc/locks", encoding="ascii") as locks:
-            ending = f":{os.fstat(descriptor).st_ino}"
-            pids = [line.split()[4] for line in locks if "FLOCK" in line and line.split()[5].endswith(ending)]
-            told = f"process {pids[0]} on host {host}" if pids else told
-    with contextlib.suppress(OSError, IndexError):
-        if told.endswith(f" on host {host}"):
-            with open(f"/proc/{told.split()[1]}/stat", encoding="utf-8", errors="replace") as status:
-                told += " (stopped)" if status.read().rpartition(")")[2].split()[0] in "Tt" else ""
+            # 1: FLOCK  ADVISORY  WRITE 4321 08:01:1835051 0 EOF
+            if found := re.search(rf" FLOCK .* (\d+) \S+:{os.fstat(descriptor).st_ino} ", locks.read()):
+                told = f"process {found[1]}{here}"
+    if told.endswith(here):
+        with contextlib.suppress(OSError), open(f"/proc/{told.split()[1]}/stat", "rb") as status:
+            told += " (stopped)" if status.read().rpartition(b") ")[2].startswith((b"T", b"t")) else ""
     return told

@@ -41,13 +41,12 @@ def told(iterator) -> list[str]:
 
 def in_order(loader, layout: int) -> list[str]:
     """What the operations give record by record, for the engine to be compared with."""
-    turns = loader._plan(layout).round_robin
     run = InOrderRun(
         source=loader._data_source,
         sampler=loader._sampler,
         steps=loader._steps,
         layout=layout,
-        index_at=lambda part, used: turns.index_of(part, used) if used < turns.size(part) else None,
+        indices_from=loader._plan(layout).round_robin.indices_from,
     )
     elements = []
     for _ in range(LIMIT):

@@ -3,7 +3,7 @@
 import contextlib
 import pickle
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import cloudpickle
@@ -30,11 +30,10 @@ def pack_first_messages(program: Program, packer: Packer) -> tuple[bytes, list[i
     """
     check_start()
     with sending() as descriptors:
-        try:
-            pickled = packer.teach(program)
-        except Exception as error:
-            what = _what_cannot_travel(program, error)
-            raise TransportError(f"{what}. Make it where it is used first") from error
+        named: list[tuple[str, Any]] = [("data_source", program.source)]
+        for number, operation in enumerate(program.operations):
+            named += [(each.label, each.operation) for each in named_operations(number, operation)]
+        pickled = teach(packer, program, named)
     for cls in packer.classes():
         if _registered(cls):
             raise TransportError(
@@ -44,6 +43,21 @@ def pack_first_messages(program: Program, packer: Packer) -> tuple[bytes, list[i
     preparation = Preparation.of_this_process(packer.by_value)
     prepare = wire.frame(wire.PREPARE, pickle.dumps(preparation))
     return prepare + wire.frame(wire.PROGRAM, pickled), list(descriptors)
+
+
+def teach(packer: Packer, content: Any, named: Sequence[tuple[str, Any]]) -> bytes:
+    """The pickle of `content`, whose classes the other side has from then on.
+
+    Args:
+        packer: for that side.
+        content: of the named parts.
+        named: TransportError with the name of the first that can't be pickled.
+    """
+    try:
+        return packer.teach(content)
+    except Exception as error:
+        what = _what_cannot_travel(named, text_of(error))
+        raise TransportError(f"{what}. Make it where it is used first") from error
 
 
 def operations_now(program: Program) -> bytes:
@@ -64,12 +78,7 @@ def _registered(cls: type) -> bool:
         return False
 
 
-def _what_cannot_travel(program: Program, error: Exception) -> str:
-    reason = text_of(error)
-    named: list[tuple[str, Any]] = [("data_source", program.source)]
-    named += [
-        (it.label, it.operation) for k, op in enumerate(program.operations) for it in named_operations(k, op)
-    ]
+def _what_cannot_travel(named: Sequence[tuple[str, Any]], reason: str) -> str:
     for name, thing in named:
         if _travels(thing):
             continue

@@ -9,16 +9,18 @@ records read are those before that element. So it may stand after the last child
 record and its next child.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from types import TracebackType
 from typing import Any
 
 from loaderkit._base.notes import annotate, keyed
 from loaderkit._iterator.element import Element
 from loaderkit._order.facts import PLANNED
-from loaderkit._runtime.worker.read_ahead import Read, ReadAhead, Records
+from loaderkit._runtime.worker.read_ahead import ReadAhead, Records
 from loaderkit._runtime.worker.reading import ReadAheadLimits, read_ahead_limits
 from loaderkit.errors import IteratorClosedError
 from loaderkit.sources.naming import Namer, namer_of
@@ -32,8 +34,8 @@ from .operations import BatchOperation
 from .options import READER_NAME, reads_of
 from .record import Record, RecordMetadata, is_record
 
-# (layout worker, records used) -> global index, None after the last
-IndexAt = Callable[[int, int], int | None]
+# (layout worker, records used) -> the global indices of the others
+IndicesFrom = Callable[[int, int], Iterator[int]]
 
 
 class InOrderRun:
@@ -47,7 +49,7 @@ class InOrderRun:
             for a callable may hold any number of them back.
         steps: transforms, and callables that take and give iterators of records. TypeError for what is neither.
         layout: how many layout workers, 0 for Grain's own process.
-        index_at: the global index of each layout worker's records.
+        indices_from: the global indices of each layout worker's records.
         read_options: the script's; None reads as the engine does then.
     """
 
@@ -65,7 +67,7 @@ class InOrderRun:
         sampler: Any,
         steps: Sequence[Step],
         layout: int,
-        index_at: IndexAt,
+        indices_from: IndicesFrom,
         read_options: Any = None,
     ) -> None:
         for step in steps:
@@ -73,7 +75,7 @@ class InOrderRun:
                 check_callable(step)
         self._source, self._sampler, self._steps = source, sampler, copies_of_steps(steps, layout)
         self._last = steps[-1].label if steps else f"source {type(source).__qualname__}"
-        self._layout, self._index_at = layout, index_at
+        self._layout, self._indices_from = layout, indices_from
         self._ahead = read_ahead_limits(source, reads_of(read_options))
         name = namer_of(source)
         self._blame = _Blame(lambda record_key: name(record_key % len(source)))
@@ -152,8 +154,8 @@ class InOrderRun:
         return stream
 
     def _made(self, part: int, cursor: Place, steps: Sequence[Step]) -> "_Stream":
-        index_at = partial(self._index_at, part)
-        stream = _read(self._source, self._sampler, index_at, cursor[0], self._blame, self._ahead)
+        indices = self._indices_from(part, cursor[0])
+        stream = _read(self._source, self._sampler, indices, cursor[0], self._blame, self._ahead)
         ordinals = [*cursor[:0:-1]]
         for step in steps:
             if step.kind == "flat_map":
@@ -218,15 +220,15 @@ class _Blame:
 def _read(
     source: Any,
     sampler: Any,
-    index_at: Callable[[int], int | None],
+    indices: Iterator[int],
     used: int,
     blame: _Blame,
     limits: ReadAheadLimits | None,
 ) -> _Stream:
-    """The records of the indices from `used` on; they end where the source raises StopIteration."""
+    """The records of the indices, `used` of which were read before; they end where the source raises StopIteration."""
 
-    def read(indices: list[int]) -> Records:
-        metadata = sampler[indices[0]]
+    def read(one: list[int]) -> Records:
+        metadata = sampler[one[0]]
         try:
             return [(metadata, source[metadata.record_key % len(source)], None)], None
         except Exception as error:  # noqa: BLE001 - raised in its turn
@@ -234,41 +236,35 @@ def _read(
 
     def records() -> Iterator[Record[Any]]:
         nonlocal used
-        for index, take in _in_turn(read, index_at, used, limits):
-            blame.record = None, index
-            metadata, data, error = take()[0][0]
-            blame.record = metadata.record_key, index
-            if isinstance(error, StopIteration):
-                return
-            if error is not None:
-                raise error
-            used += 1
-            yield Record(metadata, data)
+        # In Grain's threads where there are limits, else one by one.
+        threads, most, _ = limits or (0, 1, 1)
+        ahead = ReadAhead(read, threads=threads, records=most, name=READER_NAME) if threads else None
+        begun = deque[int]()
+        try:
+            while True:
+                for index in islice(indices, most - len(begun)):
+                    begun.append(index)
+                    if ahead is not None:
+                        ahead.begin(index, [index])
+                if not begun:
+                    return
+                index = begun.popleft()
+                blame.record = None, index
+                (found,), _ = read([index]) if ahead is None else ahead.take(index, [index])
+                metadata, data, error = found
+                blame.record = metadata.record_key, index
+                if isinstance(error, StopIteration):
+                    return
+                if error is not None:
+                    raise error
+                used += 1
+                yield Record(metadata, data)
+        finally:
+            if ahead is not None:
+                ahead.close()
 
     label = f"source {type(source).__qualname__}"
     return _Stream(blame.of(label, records()), lambda: (used,), lambda: (used - 1,))
-
-
-def _in_turn(
-    read: Read, index_at: Callable[[int], int | None], place: int, limits: ReadAheadLimits | None
-) -> Iterator[tuple[int, Callable[[], Records]]]:
-    """Each index with what gives its record: in Grain's threads where there are limits."""
-    if limits is None:
-        while (index := index_at(place)) is not None:
-            yield index, partial(read, [index])
-            place += 1
-        return
-    ahead = ReadAhead(read, threads=limits.threads, records=limits.records, name=READER_NAME)
-    begun = place
-    try:
-        while (index := index_at(place)) is not None:
-            while begun < place + limits.records and (later := index_at(begun)) is not None:
-                ahead.begin(begun, [later])
-                begun += 1
-            yield index, partial(ahead.take, place, [index])
-            place += 1
-    finally:
-        ahead.close()
 
 
 def _children(step: Step, before: _Stream, given: int) -> _Stream:

@@ -6,8 +6,6 @@ import sys
 import warnings
 from functools import cache
 
-from loaderkit._order.store import Store
-
 from .sharding import ShardOptions
 
 OLDER, NEWER = "0.2.18", "0.2.19"
@@ -59,17 +57,8 @@ def compare(shard: ShardOptions, version: str) -> None:
     from loaderkit.interop.jax.store import store_of
 
     store = store_of(range(shard.shard_count), shard.shard_index, timeout=0)
-    if store is not None:
-        compare_in(store, version)
-
-
-def compare_in(store: Store, version: str) -> None:
-    """As `compare`, in a store of the run's processes.
-
-    Args:
-        store: of the processes.
-        version: of this one.
-    """
+    if store is None:
+        return
     folder = f"grain/{store.count('grain')}/"
     store.post(f"{folder}{store.process}", version)
     others = {key.rpartition("/")[2]: other for key, other in store.read(folder).items() if other != version}

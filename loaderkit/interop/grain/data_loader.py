@@ -139,17 +139,12 @@ class DataLoader:
         return self._compiled(layout)[1].reader(self._plan(layout), layout)
 
     def _run_in_order(self, layout: int) -> InOrderRun:
-        round_robin = self._plan(layout).round_robin
-
-        def index_at(part: int, used: int) -> int | None:
-            return round_robin.index_of(part, used) if used < round_robin.size(part) else None
-
         return InOrderRun(
             source=self._data_source,
             sampler=as_ours(self._sampler),
             steps=self._steps,
             layout=layout,
-            index_at=index_at,
+            indices_from=self._plan(layout).round_robin.indices_from,
             read_options=self._read_options,
         )
 

@@ -38,41 +38,26 @@ def device_put(
 
 
 class DeviceLoader:
-    """What `device_put` gives.
+    """What `device_put` gives, and what `iter` gives of that, with all that the loader or its iterator has.
 
     Args:
-        loader: whose elements it gives.
+        of: the loader or its iterator.
         device: where to.
     """
 
-    def __init__(self, loader: Any, device: Any) -> None:
-        self._loader, self._device = loader, device
+    def __init__(self, of: Any, device: Any) -> None:
+        self._of, self._device = of, device
 
-    def __iter__(self) -> "DeviceLoaderIterator":
-        return DeviceLoaderIterator(iter(self._loader), self._device)
-
-
-class DeviceLoaderIterator:
-    """The iterator of a `DeviceLoader`: that of the loader, with `get_state` and the others of its methods.
-
-    Args:
-        iterator: the loader's.
-        device: where to.
-    """
-
-    def __init__(self, iterator: Any, device: Any) -> None:
-        self._iterator, self._device = iterator, device
-
-    def __iter__(self) -> "DeviceLoaderIterator":
-        return self
+    def __iter__(self) -> "DeviceLoader":
+        return DeviceLoader(iter(self._of), self._device)
 
     def __next__(self) -> Any:
         import jax
 
-        return jax.device_put(next(self._iterator), self._device)
+        return jax.device_put(next(self._of), self._device)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._iterator, name)
+        return getattr(self._of, name)
 
 
 def assert_equal_output_after_checkpoint(ds: Any) -> None:

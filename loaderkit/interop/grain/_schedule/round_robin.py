@@ -7,6 +7,7 @@ batch   up to `rows` consecutive places of one part; the parts give one batch ea
 state   how many records of each part were taken, and which part is next.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -108,6 +109,10 @@ class RoundRobin:
         """
         record = -(-(index - self.first) // self.stride)
         return max(0, -(-(record - part) // self.parts))
+
+    def indices_from(self, part: int, place: int) -> Iterator[int]:
+        """The indices of a part's records from a place on."""
+        return (self.index_of(part, each) for each in range(place, self.size(part)))
 
     def index_of(self, part: int, place: int) -> int:
         """The index of a part's record at a place."""

@@ -42,7 +42,7 @@ IMPORTS = {
     "_runtime.transport": "errors _base _system _order _engine _runtime.memory",
     "_runtime.worker": "errors _base _system _order _engine sources transforms _runtime.memory "
     "_runtime.transport _stats",
-    "_runtime.start": "errors _base _system transforms _runtime.transport _runtime.worker",
+    "_runtime.start": "errors _system transforms _runtime.transport _runtime.worker",
     "_runtime.feeder": "_base _system _chunk_cache _runtime.transport _runtime.start",
     "_runtime.executors": "errors _base _system _order _engine sources _runtime.memory _runtime.transport "
     "_runtime.worker _runtime.start _runtime.feeder _stats",

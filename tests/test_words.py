@@ -32,7 +32,7 @@ PLAIN = """
     form format formats from fsspec function generators geometry give global globals grain group grouped groups
     handler hashed hashing header hints hot html hwc id identity image importable indexed indices inline inner
     input inspect inspection installed integer integers interleave interleaved interop item iterator jax jobs
-    joined joiner joint jpeg json kept keras keys kill kind known label labels lanes launch lazy leaf leaves lease
+    joined joiner joint jpeg json kept keras keys kill known label labels lanes launch lazy leaf leaves lease
     length lent libraries library limit limits line lines link lint listing live lmdb load loader loaderkit local
     lock locked locks log loose losses lost made main make malformed map mapped masks mean measure measured megatron
     member members memory merge messages metadata meter method methods miscounted mismatch missing mixed mixing

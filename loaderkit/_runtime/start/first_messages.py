@@ -1,16 +1,13 @@
 """The first messages to worker processes, packed once for all of them; errors name what can't be sent."""
 
-import contextlib
 import pickle
 import sys
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 import cloudpickle
 
-from loaderkit._base.notes import text_of
 from loaderkit._runtime.transport import wire
-from loaderkit._runtime.transport.pickling import Packer
+from loaderkit._runtime.transport.pickling import Packer, teach
 from loaderkit._runtime.worker.program import Program
 from loaderkit._system.shared_memory import sending
 from loaderkit.errors import TransportError
@@ -45,21 +42,6 @@ def pack_first_messages(program: Program, packer: Packer) -> tuple[bytes, list[i
     return prepare + wire.frame(wire.PROGRAM, pickled), list(descriptors)
 
 
-def teach(packer: Packer, content: Any, named: Sequence[tuple[str, Any]]) -> bytes:
-    """The pickle of `content`, whose classes the other side has from then on.
-
-    Args:
-        packer: for that side.
-        content: of the named parts.
-        named: TransportError with the name of the first that can't be pickled.
-    """
-    try:
-        return packer.teach(content)
-    except Exception as error:
-        what = _what_cannot_travel(named, text_of(error))
-        raise TransportError(f"{what}. Make it where it is used first") from error
-
-
 def operations_now(program: Program) -> bytes:
     """A pickle of the operations as they are now, to compare with one made when the program was sent."""
     with sending():
@@ -76,35 +58,3 @@ def _registered(cls: type) -> bool:
         return not jax.all_leaves([made_by.__new__(cls)])
     except TypeError:  # abstract, or with memory of its own as an array
         return False
-
-
-def _what_cannot_travel(named: Sequence[tuple[str, Any]], reason: str) -> str:
-    for name, thing in named:
-        if _travels(thing):
-            continue
-        parts = [
-            f"its attribute {attribute!r}" for attribute, value in _attributes(thing) if not _travels(value)
-        ]
-        return f"{name} can't be sent to worker processes: {', '.join(parts) or type(thing).__qualname__}: {reason}"
-    return f"the pipeline can't be sent to worker processes: {reason}"
-
-
-def _travels(thing: Any) -> bool:
-    try:
-        with sending():
-            Packer().dumps(thing)
-    except Exception:  # noqa: BLE001 - the user's reduce may raise anything
-        return False
-    return True
-
-
-def _attributes(thing: Any) -> Iterator[tuple[str, Any]]:
-    yield from getattr(thing, "__dict__", {}).items()
-    function = getattr(thing, "_function", None) or thing
-    for name, cell in zip(
-        getattr(getattr(function, "__code__", None), "co_freevars", ()),
-        getattr(function, "__closure__", None) or (),
-        strict=False,
-    ):
-        with contextlib.suppress(ValueError):  # an empty cell
-            yield name, cell.cell_contents

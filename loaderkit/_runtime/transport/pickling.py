@@ -6,10 +6,11 @@ would see copies of their globals, and counters would jump back. So once both si
 sent.
 """
 
+import contextlib
 import copyreg
 import pickle
 import types
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
 from io import BytesIO
 from typing import Any
 
@@ -19,8 +20,11 @@ from cloudpickle.cloudpickle import _DYNAMIC_CLASS_TRACKER_BY_CLASS as _NUMBERS
 from cloudpickle.cloudpickle import _DYNAMIC_CLASS_TRACKER_BY_ID as _CLASSES
 from cloudpickle.cloudpickle import _dynamic_class_reduce, dynamic_subimport
 
+from loaderkit._base.notes import text_of
 from loaderkit._system.byte_order import reduce_array
 from loaderkit._system.importable import lives_here_alone
+from loaderkit._system.shared_memory import sending
+from loaderkit.errors import TransportError
 
 _OF_IMPORTS = {"__builtins__", "__loader__", "__spec__", "__cached__"}
 BufferCallback = Callable[[pickle.PickleBuffer], Any]
@@ -60,6 +64,21 @@ class Packer:
     def classes(self) -> list[type]:
         """Those that the other side has by value."""
         return [_CLASSES[number] for number in self.known]
+
+
+def teach(packer: Packer, content: Any, named: Sequence[tuple[str, Any]]) -> bytes:
+    """The pickle of `content`, whose classes the other side has from then on.
+
+    Args:
+        packer: for that side.
+        content: of the named parts.
+        named: TransportError with the name of the first that can't be pickled.
+    """
+    try:
+        return packer.teach(content)
+    except Exception as error:
+        what = _what_cannot_travel(named, text_of(error))
+        raise TransportError(f"{what}. Make it where it is used first") from error
 
 
 def all_classes() -> set[str]:
@@ -108,3 +127,35 @@ def _module_by_value(module: types.ModuleType) -> tuple[Any, ...]:
 
 def _class_of(number: str) -> Any:
     return _CLASSES[number]
+
+
+def _what_cannot_travel(named: Sequence[tuple[str, Any]], reason: str) -> str:
+    for name, thing in named:
+        if _travels(thing):
+            continue
+        parts = [
+            f"its attribute {attribute!r}" for attribute, value in _attributes(thing) if not _travels(value)
+        ]
+        return f"{name} can't be sent to worker processes: {', '.join(parts) or type(thing).__qualname__}: {reason}"
+    return f"the pipeline can't be sent to worker processes: {reason}"
+
+
+def _travels(thing: Any) -> bool:
+    try:
+        with sending():
+            Packer().dumps(thing)
+    except Exception:  # noqa: BLE001 - the user's reduce may raise anything
+        return False
+    return True
+
+
+def _attributes(thing: Any) -> Iterator[tuple[str, Any]]:
+    yield from getattr(thing, "__dict__", {}).items()
+    function = getattr(thing, "_function", None) or thing
+    for name, cell in zip(
+        getattr(getattr(function, "__code__", None), "co_freevars", ()),
+        getattr(function, "__closure__", None) or (),
+        strict=False,
+    ):
+        with contextlib.suppress(ValueError):  # an empty cell
+            yield name, cell.cell_contents

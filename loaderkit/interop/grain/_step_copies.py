@@ -6,8 +6,7 @@ from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 
-from loaderkit._runtime.start.first_messages import teach
-from loaderkit._runtime.transport.pickling import Packer
+from loaderkit._runtime.transport.pickling import Packer, teach
 
 from ._steps import Step
 

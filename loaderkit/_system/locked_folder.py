@@ -29,7 +29,9 @@ def locked_folder(folder: str) -> Iterator[None]:
             os.makedirs(folder, exist_ok=True)
         except FileExistsError:
             if os.path.lexists(folder) and not os.path.isdir(folder):
-                raise
+                raise FileExistsError(
+                    f"{folder}: expected a folder for unfinished work, or none, got a file; move it away"
+                ) from None
             continue  # removed meanwhile, as below
         try:
             with above_standard():

@@ -67,8 +67,9 @@ class PartialArray:
         self.done = self.progress.done
         self._checksums = BlockChecksums()
         if self.done:
-            values = self.values().view(np.uint8)
             begin, advice = self._end_of(0), f"delete {folder} to measure from the beginning"
+            self._check_head(advice)
+            values = self.values().view(np.uint8)
             if self.progress.checksums is not None:
                 told = checksums_of_text(self.progress.checksums)
                 CheckedBlocks(self._values, values, told, offset=begin, advice=advice).check_all()
@@ -94,6 +95,16 @@ class PartialArray:
             ) from error
         # A process that was killed when the file had its name leaves its progress.
         return progress if os.path.exists(self._values) else None
+
+    def _check_head(self, advice: str) -> None:
+        head = array_header(np.dtype(self.progress.dtype), self.progress.records)
+        with above_standard(), open(self._values, "rb") as file:
+            found = file.read(len(head))
+        if found != head or os.path.getsize(self._values) < self._end_of(self.done):
+            raise DataFormatError(
+                f"{self._values}: expected the {self.done} values of progress.json, got another head or fewer bytes; "
+                f"{advice}"
+            )
 
     def _end_of(self, done: int) -> int:
         dtype = np.dtype(self.progress.dtype)

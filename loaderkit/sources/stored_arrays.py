@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from loaderkit._base.closing import Closing
+from loaderkit._base.notes import annotate
 from loaderkit._system.file_identity import FileIdentity, file_changed
 from loaderkit._system.shared_memory import goes_to_a_worker
 from loaderkit.errors import DataFormatError
@@ -92,11 +93,10 @@ class ArraysDataSource(Closing):
             data = open_path(self._open) if isinstance(self._open, str) else self._open()
             try:
                 found = variables_of(data, self._dim, self._names)
-            except (
-                OSError,
-                RuntimeError,
-                KeyError,
-            ) as error:  # of the library: a name that is wrong is a ValueError
+            except (ValueError, TypeError) as error:
+                annotate(error, f"in the data set {self._open}")
+                raise
+            except (OSError, RuntimeError, KeyError) as error:  # of the library
                 raise DataFormatError(
                     f"{self._open}: expected a data set of variables, got an error of its library: {error}; the file "
                     "is damaged: write it again"
@@ -170,7 +170,7 @@ class ArraysDataSource(Closing):
             try:
                 with _READING:
                     parts.append(variable.read(begin, end))
-            except (OSError, RuntimeError, ValueError) as error:
+            except Exception as error:
                 self._check_file()
                 where = self._path or "open"
                 raise DataFormatError(

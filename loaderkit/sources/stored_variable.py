@@ -1,7 +1,8 @@
 """One variable of a data set of xarray, h5py or zarr: rows along a dimension."""
 
+import contextlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,7 +50,7 @@ def open_path(path: str) -> Any:
         return openers[ending](path)
     except ImportError as error:
         raise missing_library(f"{ending} files need", f"{error.name}", "arrays") from error
-    except (OSError, ValueError) as error:
+    except Exception as error:  # KeyError, TypeError and others, where metadata is damaged
         raise DataFormatError(
             f"{path}: expected a data set as its name says ({ending}), got a file that can't be opened: {error}"
         ) from error
@@ -89,13 +90,15 @@ def variables_of(data: Any, dim: str | int, names: list[str] | None) -> dict[str
             f"open: expected a data set of arrays (xarray.Dataset, h5py.File, zarr.Group, dict), got a "
             f"{type(data).__name__}"
         )
-    there = [str(name) for name in members.keys()]  # noqa: SIM118 - a group iterates its names by keys() alone
+    with _library("its names"):
+        there = [str(name) for name in members.keys()]  # noqa: SIM118 - a group iterates its names by keys() alone
     # A group of HDF5 or Zarr knows the paths below it, such as "group/x".
     if names is not None and (missing := [name for name in names if name not in members]):
         raise ValueError(f"names: expected some of {there}, got {missing}")
     found: dict[str, StoredVariable] = {}
     for name in there if names is None else names:
-        array = members[name]
+        with _library(name):
+            array = members[name]
         axis = _axis(array, dim) if hasattr(array, "shape") and hasattr(array, "dtype") else None
         if axis is not None:
             found[name] = _variable(array, name, axis)
@@ -107,6 +110,15 @@ def variables_of(data: Any, dim: str | int, names: list[str] | None) -> dict[str
     if not found:
         raise ValueError(f"dim: expected a dimension of a variable of {there}, got {dim!r}, which none has")
     return found
+
+
+@contextlib.contextmanager
+def _library(what: str) -> Iterator[None]:
+    """Where metadata is damaged a library raises KeyError, TypeError, JSONDecodeError and others: a RuntimeError."""
+    try:
+        yield
+    except Exception as error:
+        raise RuntimeError(f"{what}: {error}") from error
 
 
 def _variable(array: Any, name: str, axis: int) -> StoredVariable:

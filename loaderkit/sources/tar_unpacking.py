@@ -16,6 +16,7 @@ from loaderkit._record_index.shard_set import ShardSet, base_name
 from loaderkit._storage.names import FilePart, redacted
 from loaderkit._storage.range_reader import RangeReader
 from loaderkit._system.file_identity import FileIdentity
+from loaderkit._system.locked_folder import locked_folder
 from loaderkit._system.whole_file import whole_file
 from loaderkit.errors import DataFormatError
 
@@ -26,7 +27,6 @@ FOLDER = "loaderkit-unpacked"
 _ENDINGS = (".tgz", ".tar.gz")
 _NOTE = ".checksum"
 _PIECE = 4 << 20  # bytes read, and bytes unpacked, at once
-_LOCK_SECONDS = 3600.0  # unpacking takes 10 s a gigabyte
 
 
 def unpacked_parts(
@@ -60,8 +60,6 @@ def unpacked_parts(
 
 def _unpacked(path: str, cache: "Cache", storage_options: Mapping[str, Any] | None) -> str:
     """The unpacked archive, made if it isn't there."""
-    from loaderkit._chunk_cache.chunk_folder import lock_within
-
     shown = redacted(path)
     with closing(ShardSet([path], storage_options).open()) as ranges:
         version = ranges.version(0)
@@ -72,8 +70,7 @@ def _unpacked(path: str, cache: "Cache", storage_options: Mapping[str, Any] | No
         for ending in _ENDINGS:
             stem = stem.removesuffix(ending)
         target = os.path.join(folder, f"{stem}.tar")
-        os.makedirs(folder, exist_ok=True)
-        with lock_within(f"{folder}.lock", _LOCK_SECONDS):
+        with locked_folder(folder):
             if not _is_whole(target):
                 # What is damaged, and another process's, which died. One without a lock notices when it renames.
                 for left in os.listdir(folder):

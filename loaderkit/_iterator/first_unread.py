@@ -6,18 +6,18 @@ the weights of before, and other weights hold from the first index behind them o
 
 from dataclasses import replace
 
-from loaderkit._engine.scheduler import SchedulerContext
-from loaderkit._engine.stream_scheduler import StreamScheduler
 from loaderkit._engine.task import End
 from loaderkit._order.failure import Failure
+from loaderkit._order.sharding import ShardOptions
 from loaderkit._plan.position import Position
 from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit._runtime.executors.executor import Executor
 from loaderkit._runtime.executors.inline import InlineExecutor
 from loaderkit.transforms import Batch
+from loaderkit.transforms.shape import shape_of
 
 from .error_notes import explained
-from .open_scheduler import scheduler_of_elements
+from .open_scheduler import open_scheduler
 
 _MOST_WINDOWS = (
     1000  # that are made to find an end: elements of Windows behind Windows may never end together
@@ -38,30 +38,34 @@ def first_unread(plan: SeekablePlan, position: Position, executor: Executor) -> 
     if known is not None:
         return known
     assert position.cursors is not None
-    program = executor.program
     many = [place for place, op in enumerate(plan.operations) if op.kind in ("flat_map", "window")]
-    last = max(many, default=-1)  # there are none where a state of other operations was allowed
-    elements = (*program.operations[: last + 1], Batch(1, batch_fn=list))
-    inline = InlineExecutor(replace(program, operations=elements, reads_windows=False), task_rows=None)
+    end = max(many, default=-1) + 1  # there are none where a state of other operations was allowed
+    one_each = Batch(plan.logical_streams, batch_fn=list, remainder="pad")
+    operations = (*plan.operations[:end], *shape_of([one_each]))
+    single = replace(plan, operations=operations, shard=ShardOptions(0, 1), num_steps=None)
+    program = replace(
+        executor.program,
+        operations=(*executor.program.operations[:end], Batch(1, batch_fn=list)),
+        reads_windows=single.read_window is not None,
+    )
+    inline = InlineExecutor(program, task_rows=None)
     try:
-        return max(_end_of_begun(plan, position, stream, last, inline) for stream in position.cursors)
+        return max(
+            _end_of_begun(single, position._replace(cursors={stream: cursor}), stream, inline)
+            for stream, cursor in position.cursors.items()
+        )
     finally:
         inline.shut_down()
 
 
-def _end_of_begun(
-    plan: SeekablePlan, position: Position, stream: int, last: int, inline: InlineExecutor
-) -> int:
-    """The first index behind the elements that a stream has begun. last: the operation that made them."""
+def _end_of_begun(plan: SeekablePlan, position: Position, stream: int, inline: InlineExecutor) -> int:
+    """The first index behind the elements that a stream has begun. plan: gives them one by one."""
     assert position.cursors is not None
     first, *begun = position.cursors[stream]
     if not any(begun):
         return first
-
-    def make(context: SchedulerContext) -> StreamScheduler:
-        return scheduler_of_elements(plan, position, stream, last, context)
-
-    made, ends = inline.open(make), {first}
+    made = inline.open(lambda context: open_scheduler(plan, position, context, prefetch=1))
+    ends = {first}
     while not isinstance(found := made.next(), End):
         if isinstance(found, Failure):
             raise explained(found, plan, position, inline.source_name, inline.record_name)

@@ -117,34 +117,6 @@ def _stream_scheduler(
     )
 
 
-def scheduler_of_elements(
-    plan: SeekablePlan, position: Position, stream: int, last: int, context: SchedulerContext
-) -> StreamScheduler:
-    """The scheduler of what a stream's operations up to a Window or FlatMap make, one element at a time.
-
-    Args:
-        plan, position: where it begins.
-        stream: the logical stream.
-        last: the place of the Window or FlatMap.
-        context: as for `open_scheduler`.
-    """
-    assert position.cursors is not None
-    cursor = position.cursors[stream]
-    sampler = with_substitutions(plan.sampler, position.losses.ledger)
-    indices = StreamIndices(plan.streams_in_blocks(position.q), stream, cursor[0])
-    return StreamScheduler(
-        {stream: RecordFeed(sampler, indices, plan.num_records)},
-        context,
-        groupings=(*_inner_groupings(plan, last + 1), Grouping(1, "keep")),
-        start={stream: cursor},
-        prefetch=1,
-        empty_limit=None if plan.stop is not None else empty_limit_of(plan.num_records),
-        tolerance=plan.bad_in_a_row if plan.tolerance.skips else None,
-        stop=plan.stop,
-        replacement=plan.replacement_search(position),
-    )
-
-
 def _followed(plan: SeekablePlan, feeds: Sequence[Any], context: SchedulerContext) -> Sequence[Any]:
     """The feeds, followed by the loader's feeder where there is one."""
     if context.follow is None:
@@ -161,7 +133,14 @@ def _followed(plan: SeekablePlan, feeds: Sequence[Any], context: SchedulerContex
 
 def _groupings(plan: SeekablePlan) -> tuple[Grouping, ...]:
     batching = plan.batching
-    inner = _inner_groupings(plan, len(plan.operations))
+    inner: list[Grouping] = []
+    for place, op in enumerate(plan.operations):
+        if op.window is not None:
+            inner.append(Grouping(op.window.size, "keep"))
+        elif op.batch is not None and place != plan.last_batch:
+            inner.append(
+                Grouping(op.batch.batch_size or 0, "keep" if op.batch.remainder == "keep" else "drop")
+            )
     if plan.read_window is not None:
         del inner[0]
     if not batching.batched:
@@ -169,16 +148,3 @@ def _groupings(plan: SeekablePlan) -> tuple[Grouping, ...]:
     own = batching.rows // plan.logical_streams
     fails = plan.num_steps is not None and batching.remainder in ("drop", "wrap")
     return (*inner, Grouping(own, "fail" if fails else batching.remainder))
-
-
-def _inner_groupings(plan: SeekablePlan, end: int) -> list[Grouping]:
-    """Those of the Windows, and of all Batches but the last one, among the operations up to a place."""
-    inner: list[Grouping] = []
-    for place, op in enumerate(plan.operations[:end]):
-        if op.window is not None:
-            inner.append(Grouping(op.window.size, "keep"))
-        elif op.batch is not None and place != plan.last_batch:
-            inner.append(
-                Grouping(op.batch.batch_size or 0, "keep" if op.batch.remainder == "keep" else "drop")
-            )
-    return inner

@@ -121,14 +121,19 @@ def test_token_files_without_checksums():
     assert old.dtype == np.uint16
 
 
-def test_each_block_of_a_token_file_is_compared_once(tmp_path):
+@pytest.mark.parametrize("how", ["mapped", "read", "cached"])
+def test_each_block_of_a_token_file_is_compared_once(tmp_path, range_server, how):
     """A flipped bit in one of many blocks is an error of the rows in it, and of no others; also in a worker."""
     rows = [{"tokens": np.full(10_000, k, np.uint16)} for k in range(40)]
     path = Path(written("tokens", lambda version: rows)(tmp_path, 0))
     data = bytearray(path.read_bytes())
     data[128 + 20_000 * 20] ^= 1
     path.write_bytes(data)
-    source = lk.TokenDataSource(path)
+    if how == "cached":
+        server = range_server(path.parent)
+        source = lk.TokenDataSource(server.url(path.name), cache=lk.Cache(tmp_path / "cache", "1GB"))
+    else:
+        source = lk.TokenDataSource(path, mmap=how == "mapped")
     assert source[0]["tokens"][0] == 0 and source[39]["tokens"][0] == 39
     place = "damaged.tokens: bytes 393,344 to 458,880 don't have their checksum"
     with pytest.raises(lk.ChecksumError, match=place):

@@ -29,7 +29,7 @@ IMPORTS = {
     "_stats": "",
     "_storage": "errors _base _system",
     "_record_index": "errors _base _system _formats _storage",
-    "_chunk_cache": "_base _system _storage _record_index",
+    "_chunk_cache": "errors _base _system _storage _record_index",
     "sources": "errors _base _system _packing _formats _storage _record_index _chunk_cache",
     "transforms": "errors _base _order _packing _formats",
     "combine": "_base _order _mixture samplers sources",

@@ -7,6 +7,7 @@ So opening a file costs the same whatever its size, and a flipped bit is an erro
 
 import base64
 import zlib
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,12 +63,20 @@ def checksums_of_text(text: str) -> NDArray[np.uint32]:
     return np.frombuffer(base64.b64decode(text, validate=True), "<u4").astype(np.uint32)
 
 
+class FileBytes(Protocol):
+    """Bytes of a file: an array, usually mapped, or what reads them."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, part: slice, /) -> NDArray[np.uint8]: ...
+
+
 class CheckedBlocks:
     """Bytes of a file with the checksums of their blocks. Safe for threads: at worst two compare the same block.
 
     Args:
         path: the file's, for the error.
-        data: (bytes,) uint8, usually mapped.
+        data: (bytes,) uint8.
         checksums: (blocks,) uint32; ValueError where they are fewer or more than `data` has blocks.
         offset: of the bytes in the file.
         advice: what to do about a damaged file, such as "delete it to plan again".
@@ -85,7 +94,7 @@ class CheckedBlocks:
     """
 
     def __init__(
-        self, path: str, data: NDArray[np.uint8], checksums: NDArray[np.uint32], *, offset: int, advice: str
+        self, path: str, data: FileBytes, checksums: NDArray[np.uint32], *, offset: int, advice: str
     ) -> None:
         blocks = -(-len(data) // BLOCK_BYTES)
         if len(checksums) != blocks:

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._record_index.span_reader import SpanReader
 from loaderkit._storage.range_reader import RangeReader
 from loaderkit._system.platform import IN_WORKER
 
@@ -43,19 +42,6 @@ _WAIT_SECONDS, _NEXT_WAIT_SECONDS = 30.0, 1.0
 _FULL_SECONDS, _CROWDED_SECONDS = 30.0, 1.0
 
 
-def open_spans(index: ChunkedIndex, ranges: RangeReader, cache: Cache) -> SpanReader:
-    """Reads the records of an index through a cache.
-
-    Args:
-        index: where the records lie.
-        ranges: reads the shards.
-        cache: the folder and its limit.
-
-    Raises ValueError where the limit has no room for two chunks.
-    """
-    return CachedSpans(index, ranges, cache)
-
-
 _Chunk = ChunkFile | ChunkInMemory
 
 
@@ -69,7 +55,9 @@ class CachedSpans:
     """A SpanReader over a cache.
 
     Args:
-        index, ranges, cache: as `open_spans` says.
+        index: where the records lie. Where it has their checksums, each chunk is compared before it is stored.
+        ranges: reads the shards.
+        cache: the folder and its limit. ValueError where the limit has no room for two chunks.
         name: of the loader whose part this is; a new one where it isn't given. Copies that are unpickled in worker
             processes have the same.
 
@@ -83,7 +71,7 @@ class CachedSpans:
         self._name = name or secrets.token_hex(8)
         self.numbers = ChunkNumbers(index)
         self._key = self.numbers.key
-        self._versions = ShardVersions(ranges)
+        self._versions = ShardVersions(index, self.numbers, ranges)
         self.next_use: NextUse | None = None
         self._lock = threading.Lock()
         self._open = OpenChunks()
@@ -146,18 +134,22 @@ class CachedSpans:
         data: list[bytes | memoryview | None],
     ) -> None:
         shards, begins, ends = located
-        if not self._whole_chunks(located, missing):
-            places = sorted(place for of_chunk in missing.values() for place in of_chunk)
+
+        def read_directly(places: list[int]) -> None:
             found = self._ranges.read(shards[places], begins[places], ends[places])
             for place, span in zip(places, found, strict=True):
+                self._versions.compare(keys[place : place + 1], int(begins[place]), span)
                 data[place] = span
+
+        if not self._whole_chunks(located, missing):
+            read_directly(sorted(place for of_chunk in missing.values() for place in of_chunk))
             return
 
         def take(number: int, chunk: _Chunk) -> None:
             for place in missing[number]:
                 data[place] = chunk.read(int(begins[place]), int(ends[place]))
                 if data[place] is None:  # cut right after it was written
-                    data[place] = self._ranges.read(*(array[place : place + 1] for array in located))[0]
+                    read_directly([place])
 
         self._fetch({number: int(keys[places[0]]) for number, places in missing.items()}, take)
 
@@ -238,7 +230,7 @@ class CachedSpans:
         self, cached: _OpenCache, number: int, shard: int, *, whole: bool = False
     ) -> ChunkFile | None:
         """The chunk of the shard's version, opened; with `whole`, only where no bit of it was flipped."""
-        key = self._versions.key(self._key, shard)
+        key = self._versions.key(shard)
         chunk = open_chunk(cached.folder.path(self._key, number), number, key)
         if chunk is None or not self._versions.hold(shard):
             return None
@@ -296,6 +288,7 @@ class CachedSpans:
                     if (lock := cached.folder.lock_of(self._key, number)) not in locks:
                         locks[lock] = held.enter_context(lock_without_waiting(lock))
                     chunk = self._stored_chunk(cached, number, span[0], whole=True)
+                    chunk = chunk or self._taken_over(cached, number, key, span)
                     if chunk is not None:  # another process has just stored it
                         self._open.keep(number, chunk)
                         yield number, chunk
@@ -314,8 +307,15 @@ class CachedSpans:
                 numbers = list(spans)
                 for place, payload in self._ranges.read_as_they_come(wanted[0], wanted[1], wanted[2]):
                     number, begin = numbers[place], int(wanted[1, place])
+                    self._versions.compare(self.numbers.records(left[number]), begin, payload)
                     stored = self._stored(number, spans[number][0], begin, payload)
                     yield number, stored or ChunkInMemory(payload, begin)
+
+    def _taken_over(
+        self, cached: _OpenCache, number: int, key: int, span: tuple[int, int, int]
+    ) -> ChunkFile | None:
+        former = self._versions.former(cached.folder.path(self._key, number), number, key, span)
+        return None if former is None else self._stored(number, span[0], span[1], former)
 
     def _stored(self, number: int, shard: int, begin: int, payload: bytes | memoryview) -> ChunkFile | None:
         """Writes a chunk; None where the disk or the other loaders leave no room for it."""
@@ -333,7 +333,7 @@ class CachedSpans:
             ):
                 self._not_before = time.monotonic() + _CROWDED_SECONDS
                 return None
-            key = self._versions.key(self._key, shard)
+            key = self._versions.key(shard)
             chunk = write_chunk(cached.folder.path(self._key, number), number, begin, payload, key)
         except OSError as error:
             self._say_full(error)

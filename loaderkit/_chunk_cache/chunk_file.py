@@ -6,7 +6,7 @@
     number      of the chunk among those of the index, as chunk_numbers.py counts them
     begin       where the payload begins in its shard, in bytes
     key         digest of the index, of the size of its chunks and of the version of the shard
-    kind        of the checksums: 3; a file of an older kind is fetched again
+    kind        of the checksums: 3
 
 A file gets its name by a rename when it is complete, without fsync. A process that is killed leaves a temporary file;
 the crash of a system can leave a torn file under a chunk's name, and a disk gives other bits after some time. So each
@@ -196,6 +196,21 @@ def open_chunk(path: str, number: int, key: bytes) -> ChunkFile | None:
         os.close(descriptor)
         return None
     return ChunkFile(descriptor, footer.begin, footer.length, np.frombuffer(table, np.uint32))
+
+
+def former_payload(path: str, number: int, begin: int, end: int) -> bytes | None:
+    """The bytes `begin` to `end` of a shard in a file of any version and kind; None where it has others, or is torn.
+
+    What they are worth is for the caller to find out.
+    """
+    try:
+        with above_standard(), open(path, "rb") as file:
+            footer = footer_of(file.fileno())
+            if footer is None or (footer.number, footer.begin, footer.length) != (number, begin, end - begin):
+                return None
+            return file.read(footer.length)
+    except OSError:
+        return None
 
 
 def write_chunk(path: str, number: int, begin: int, payload: bytes | memoryview, key: bytes) -> ChunkFile:

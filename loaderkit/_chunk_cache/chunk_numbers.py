@@ -10,6 +10,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._record_index.record_checksums import RecordChecksums
+
 Int64Array = NDArray[np.int64]
 
 
@@ -17,7 +19,8 @@ class ChunkedIndex(Protocol):
     """What a cache asks of an index of records.
 
     chunk_records: records of a chunk. digest: the same for the same records in the same shards. nbytes: of all shards.
-    shard_ends: (shards,) int64, the records up to and with each shard.
+    shard_ends: (shards,) int64, the records up to and with each shard. exact: of the records, None where they
+    have no checksums.
     """
 
     @property
@@ -25,6 +28,9 @@ class ChunkedIndex(Protocol):
 
     @property
     def digest(self) -> str: ...
+
+    @property
+    def exact(self) -> RecordChecksums | None: ...
 
     @property
     def nbytes(self) -> int: ...
@@ -85,14 +91,16 @@ class ChunkNumbers:
 
     def span(self, key: int) -> tuple[int, int, int]:
         """The shard of the chunk of a record, and where the chunk begins and ends there, in bytes."""
-        first = key // self._size * self._size
-        end = min(first + self._size, len(self._index))
-        shards, begins, ends = self._index.locate(np.array([first, end - 1], np.int64))
-        if shards[0] == shards[1]:
-            return int(shards[0]), int(begins[0]), int(ends[1])
-        shards, begins, ends = self._index.locate(np.arange(first, end, dtype=np.int64))
-        low, high = np.searchsorted(shards, [shards[key - first], shards[key - first] + 1])
-        return int(shards[low]), int(begins[low]), int(ends[high - 1])
+        records = self.records(key)
+        shards, begins, ends = self._index.locate(records[[0, -1]])
+        return int(shards[0]), int(begins[0]), int(ends[1])
+
+    def records(self, key: int) -> Int64Array:
+        """The records of the chunk of a record, (n,) int64."""
+        first, ends = key // self._size * self._size, self._index.shard_ends
+        shard = int(ends.searchsorted(key, "right"))
+        begin = int(ends[shard - 1]) if shard else 0
+        return np.arange(max(first, begin), min(first + self._size, int(ends[shard])), dtype=np.int64)
 
     def first_keys(self, numbers: Int64Array) -> Int64Array:
         """The first record of each chunk, (n,) int64; of another number any record."""

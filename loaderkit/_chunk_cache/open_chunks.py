@@ -9,6 +9,7 @@ from .chunk_file import ChunkFile
 
 # Open chunks of a process: a window's, but a part only of the descriptors that it may have.
 _MOST_OPEN, _LEAST_OPEN, _PART_OF_DESCRIPTORS = 1024, 3, 8
+_MOST_STATES = 1 << 16  # of closed chunks, 250 bytes each; the blocks of others are compared again
 
 
 class OpenChunks:
@@ -52,6 +53,8 @@ class OpenChunks:
             while len(self._chunks) > self._most:
                 closed, old = self._chunks.popitem(last=False)
                 self._states[closed] = old.state
+                if len(self._states) > _MOST_STATES:
+                    del self._states[next(iter(self._states))]
 
     def clear(self) -> None:
         """Closes all, and forgets what is known of them."""

@@ -2,15 +2,16 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from loaderkit._formats.checksums import span_checksums
 from loaderkit._storage.range_reader import ObjectVersion, RangeReader
 from loaderkit.errors import FileChangedError
 
-from .record_index import RecordIndex
+if TYPE_CHECKING:
+    from .record_index import RecordIndex
 
 SAMPLE_PIECES = 16
 SAMPLE_PIECE_BYTES = 4096
@@ -58,7 +59,7 @@ def samples_of(ranges: RangeReader, shards: Sequence[int], sizes: Sequence[int])
     return samples
 
 
-def has_sample(index: RecordIndex, shard: int, ranges: RangeReader) -> bool:
+def has_sample(index: "RecordIndex", shard: int, ranges: RangeReader) -> bool:
     """Whether the sample of a shard of the indexed size is the indexed one, or the index has none."""
     sample = bytes(index.shard_samples[shard])
     if index.counts and not any(sample):  # an index of counts that an older version made
@@ -66,26 +67,16 @@ def has_sample(index: RecordIndex, shard: int, ranges: RangeReader) -> bool:
     return sample_of(ranges, shard, int(index.shard_sizes[shard])) == sample
 
 
-def has_checksums(index: RecordIndex, shard: int, ranges: RangeReader) -> bool:
-    """Whether each record of a shard has its checksum; all of them are read."""
-    from .scan_shard import reading
-
-    assert index.checksums is not None
-    first, end = index.records_of(shard)
-    starts = index.starts_of(shard).astype(np.uint64)
-    with reading(ranges, shard, int(index.shard_sizes[shard])) as read:
-        return bool((span_checksums(read, starts) == index.checksums[first:end]).all())
-
-
 @dataclass(frozen=True, slots=True)
 class ShardCheck:
     """Called where a shard has its size and another tag: a copy has another time, a server may give another ETag for
-    the same bytes. The sample decides, once for each tag.
+    the same bytes. The sample decides, once for each tag; where the index can, each record is compared as it is read.
 
-    index: with the shards' samples.
+    index: with the shards' samples. doubted: shards whose records are to be compared with their checksums.
     """
 
-    index: RecordIndex
+    index: "RecordIndex"
+    doubted: set[int] = field(default_factory=set)
 
     def __call__(self, ranges: RangeReader, shard: int, now: ObjectVersion, first: bool) -> None:
         """Raises FileChangedError where the shard isn't the indexed one.
@@ -95,18 +86,17 @@ class ShardCheck:
             shard: its number.
             now: what the storage says of it.
             first: whether nothing was read of it before. Afterwards samples aren't enough: the shard was replaced, and
-                only an index with checksums can say that it has the same bytes, all of which are read then.
+                only an index with checksums can say that its records have the same bytes.
         """
-        was = self.index.shard_versions[shard]
-        if not first:
-            if self.index.checksums is None or not has_checksums(self.index, shard, ranges):
-                raise shard_changed(
-                    ranges.names[shard], 0, f"it was replaced during the run (now {now.tag!r})"
-                )
-            return
+        name, was = ranges.names[shard], self.index.shard_versions[shard]
+        exact = self.index.exact is not None
+        if not first and not exact:
+            raise shard_changed(name, 0, f"it was replaced during the run (now {now.tag!r})")
         if not has_sample(self.index, shard, ranges):
             how = f"its size is the same, its bytes aren't ({was.tag!r} before, {now.tag!r} now)"
-            raise shard_changed(ranges.names[shard], 0, how)
+            raise shard_changed(name, 0, how)
+        if exact:
+            self.doubted.add(shard)
 
 
 def shard_changed(name: str, offset: int, how: str) -> FileChangedError:

@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 from loaderkit._storage.range_reader import RangeReader
 
+from .check import ShardCheck
 from .line_spans import LineSpans
 from .record_index import RecordIndex
 
@@ -15,10 +16,11 @@ class DirectSpans:
     Args:
         index: of the shards of `ranges`, in the same order.
         ranges: reads them.
+        check: of these shards. Where it doubts one, records are compared with their checksums.
     """
 
-    def __init__(self, index: RecordIndex | LineSpans, ranges: RangeReader) -> None:
-        self._index, self._ranges = index, ranges
+    def __init__(self, index: RecordIndex | LineSpans, ranges: RangeReader, check: ShardCheck) -> None:
+        self._index, self._ranges, self._check = index, ranges, check
 
     @property
     def waits(self) -> bool:
@@ -27,6 +29,12 @@ class DirectSpans:
 
     def read(self, keys: NDArray[np.int64]) -> list[bytes | memoryview]:
         """The spans of the records with these keys, (n,) each in [0, records), in the order given."""
+        spans = self._read(keys)
+        if self._check.doubted and self._index.exact is not None:
+            self._index.exact.compare(keys, spans, self._ranges.names)
+        return spans
+
+    def _read(self, keys: NDArray[np.int64]) -> list[bytes | memoryview]:
         if self.waits or lie_together(keys):
             return self._ranges.read(*self._index.locate(keys))
         # Few records lie together, as in a shuffle: without a plan of reads a call of 256 takes 15% to 25% less time.

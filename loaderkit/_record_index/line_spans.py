@@ -18,7 +18,7 @@ class LineSpans:
     def __init__(self, index: RecordIndex) -> None:
         self._index = index
         self.chunk_records, self.nbytes, self.shard_ends = index.chunk_records, index.nbytes, index.shard_ends
-        self.digest = f"{index.digest} lines"
+        self.digest, self.exact = f"{index.digest} lines", index.exact
         self._firsts = np.concatenate((np.zeros(1, np.int64), self.shard_ends[:-1]))
 
     def __len__(self) -> int:

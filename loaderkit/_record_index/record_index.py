@@ -30,10 +30,12 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._formats.checksums import has_fast_crc32c
 from loaderkit._storage.range_reader import ObjectVersion
 from loaderkit.errors import FileChangedError
 
 from .layout import SectionFile, torn
+from .record_checksums import RecordChecksums
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,8 @@ class RecordIndex:
 
     kind: the format's name. unit: bytes of a unit. fields: names of the members' fields. digest: of the data's
     identity, which is kind, base names, sizes, samples and starts; the same for a copied set. content: more that tells
-    data apart, where the index has it: digests of the records' `checksums`, or of the `samples` of an index of counts.
+    data apart, where the index has it: digests of the records' `checksums`, where they can be compared here, or of the
+    `samples` of an index of counts.
     chunk_records: records of about 1 MiB. nbytes: the shards' bytes in all. counts: whether only the number of records
     of each shard is known.
     Safe for threads; a pickle holds the path, and the file is mapped again.
@@ -78,7 +81,11 @@ class RecordIndex:
             self.nbytes: int = header["bytes"]
             self.counts: bool = header["counts"]
             digests = {name: header.get(f"{name}_digest") for name in ("checksums", "samples")}
-            self.content: dict[str, str] = {name: told for name, told in digests.items() if told}
+            self.content: dict[str, str] = {
+                name: told
+                for name, told in digests.items()
+                if told and (name != "checksums" or has_fast_crc32c())
+            }
             self._records: int = header["records"]
             self._shards: int = header["shards"]
             self._members_each: int | None = header["members_each"]
@@ -145,6 +152,17 @@ class RecordIndex:
         if found is not None:
             self._file.check_range("checksum", 0, len(found))
         return found
+
+    @property
+    def exact(self) -> RecordChecksums | None:
+        """Tells records from others of the same size; None without checksums, or without what computes them."""
+        digest = self.content.get("checksums")
+        return None if digest is None else RecordChecksums(self, digest)
+
+    def checksums_of(self, keys: NDArray[np.int64]) -> NDArray[np.uint32]:
+        """The checksums of records, (n,); keys: (n,) int64 in [0, records)."""
+        self._file.check_items("checksum", keys)
+        return self._file.sections["checksum"][keys]
 
     def locate(
         self, keys: NDArray[np.int64]

@@ -20,7 +20,7 @@ from loaderkit._formats.scan import Format
 from loaderkit._record_index.check import ShardCheck
 from loaderkit._record_index.direct_spans import DirectSpans
 from loaderkit._record_index.find import find_index
-from loaderkit._record_index.line_spans import LineSpans, readable_spans
+from loaderkit._record_index.line_spans import readable_spans
 from loaderkit._record_index.part_file import ScanOptions
 from loaderkit._record_index.record_index import RecordIndex
 from loaderkit._record_index.shard_set import ShardSet
@@ -111,10 +111,14 @@ class IndexedDataSource(Closing):
             if not advice:
                 raise
             raise DataFormatError(f"{error}; {advice}") from error
-        self._ranges = shards.open(
-            expected=self._index.shard_versions, on_other_version=ShardCheck(self._index)
+        self._shard_check = ShardCheck(self._index)
+        self._ranges = shards.open(expected=self._index.shard_versions, on_other_version=self._shard_check)
+        spans = readable_spans(self._index)
+        self._spans: SpanReader = (
+            DirectSpans(spans, self._ranges, self._shard_check)
+            if cache is None
+            else cached_spans(spans, self._ranges, cache)
         )
-        self._spans = _span_reader(readable_spans(self._index), self._ranges, cache)
         self._selection = _selection_of(parts, names, self._index)
         self._records = len(self._index) if self._selection is None else int(self._selection.ends[-1])
 
@@ -137,7 +141,15 @@ class IndexedDataSource(Closing):
         keys = self._checked(record_keys)
         if self._selection is not None:
             keys = self._selection.index_keys(keys)
-        return self._read(keys)
+        doubted = len(self._shard_check.doubted)
+        records = self._read(keys)
+        # A part of a record can't be compared: where the read was the first to see another version, it is made again.
+        return records if len(self._shard_check.doubted) == doubted else self._read(keys)
+
+    @property
+    def _reads_parts(self) -> bool:
+        """Whether less than the whole records may be read: from the shards, where none is to be compared."""
+        return isinstance(self._spans, DirectSpans) and not self._shard_check.doubted
 
     def _read(self, keys: NDArray[np.int64]) -> list[Any]:
         """The records with these index keys, (n,); a subclass may read less than their spans."""
@@ -274,10 +286,6 @@ def distinct_paths(parts: Iterable[FilePart]) -> list[str]:
     return list(dict.fromkeys(part.path for part in parts))
 
 
-def _span_reader(index: RecordIndex | LineSpans, ranges: RangeReader, cache: "Cache | None") -> SpanReader:
-    return DirectSpans(index, ranges) if cache is None else cached_spans(index, ranges, cache)
-
-
 def cached_spans(index: "ChunkedIndex", ranges: RangeReader, cache: "Cache") -> SpanReader:
     """Reads records through a cache.
 
@@ -286,14 +294,14 @@ def cached_spans(index: "ChunkedIndex", ranges: RangeReader, cache: "Cache") -> 
         ranges: reads the shards.
         cache: TypeError where it isn't `lk.Cache`.
     """
-    from loaderkit._chunk_cache.cached_spans import open_spans
+    from loaderkit._chunk_cache.cached_spans import CachedSpans
     from loaderkit._chunk_cache.settings import Cache
 
     given: object = cache  # of any type, whatever the annotation says
     if not isinstance(given, Cache):
         got = type(given).__name__
         raise TypeError(f'cache: expected lk.Cache, got {got}; write cache=lk.Cache(folder, limit="200GB")')
-    return open_spans(index, ranges, cache)
+    return CachedSpans(index, ranges, cache)
 
 
 def _selection_of(parts: Sequence[FilePart], names: Sequence[str], index: RecordIndex) -> _Selection | None:

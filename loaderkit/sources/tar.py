@@ -14,7 +14,7 @@ from loaderkit._formats.scan import Malformed
 from loaderkit._formats.tar import TarFormat
 from loaderkit._formats.tar_record import TarRecord, keys_of_alike, parse_record, plain_keys
 from loaderkit._record_index.check import shard_changed
-from loaderkit._record_index.direct_spans import DirectSpans, in_disk_order
+from loaderkit._record_index.direct_spans import in_disk_order
 from loaderkit._record_index.layout import torn
 from loaderkit._storage.names import is_remote
 from loaderkit.errors import FileChangedError
@@ -154,7 +154,7 @@ class TarDataSource(IndexedDataSource):
     def _read_members(self, keys: NDArray[np.int64]) -> list[Any]:
         if not len(keys):
             return []
-        if not (self._index.has_members and isinstance(self._spans, DirectSpans)):
+        if not (self._index.has_members and self._reads_parts):
             return super()._read(keys)
         keys, rank = in_disk_order(keys)
         records = self._read_ascending(keys)

@@ -23,7 +23,7 @@ from loaderkit._formats.tfrecord import (
     have_lengths,
 )
 from loaderkit._record_index.check import shard_changed
-from loaderkit._record_index.direct_spans import DirectSpans, in_disk_order, lie_together
+from loaderkit._record_index.direct_spans import in_disk_order, lie_together
 from loaderkit.errors import DataFormatError
 
 from .indexed import IndexedDataSource
@@ -113,7 +113,7 @@ class TFRecordDataSource(IndexedDataSource):
             raise
 
     def _read_data(self, keys: NDArray[np.int64]) -> list[Any]:
-        if isinstance(self._spans, DirectSpans) and not self._ranges.waits:
+        if self._reads_parts and not self._ranges.waits:
             shards, begins, ends = self._index.locate(keys)
             lengths = ends - begins
             nbytes = int(lengths.sum())

@@ -45,6 +45,8 @@ class TokenFile:
         dtype: of the numbers in a file of bare ones; None reads the head of a .npy file.
         storage_options: of the storage; shown nowhere.
         cache: keeps chunks of the object on the disk.
+
+    path: as it may be shown.
     """
 
     def __init__(
@@ -55,14 +57,14 @@ class TokenFile:
         storage_options: Mapping[str, Any] | None = None,
         cache: "Cache | None" = None,
     ) -> None:
-        name = redacted(path)
+        self.path = redacted(path)
         with closing(open_ranges([path], storage_options=storage_options)) as ranges:
             version = ranges.version(0)
         self._ranges = open_ranges([path], storage_options=storage_options, expected=[version], max_gap=0)
         head = b""
         if dtype is None:
             (head,) = map(bytes, self._ranges.read(*_spans(0, min(version.size, HEAD_BYTES))))
-        self._begin, self.shape, self.dtype = place_of_integers(name, version.size, head, dtype)
+        self._begin, self.shape, self.dtype = place_of_integers(self.path, version.size, head, dtype)
         self._pages: SpanReader | None = None
         if cache is not None:
             self._pages = cached_spans(_pages_of(self._ranges, version), self._ranges, cache)
@@ -74,6 +76,11 @@ class TokenFile:
     def read_ahead(self) -> int:
         """Calls in flight that pay: some where a read waits for a server."""
         return REMOTE_READ_AHEAD if self._ranges.waits else 0
+
+    @property
+    def by_blocks(self) -> "TokenBytes | None":
+        """The bytes of all numbers, to be compared by blocks; None where a run of some KB would cost 64 KiB."""
+        return TokenBytes(self) if self._pages is not None or not self._ranges.waits else None
 
     @property
     def nbytes(self) -> int:
@@ -127,6 +134,20 @@ class TokenFile:
         return f"TokenFile({self._ranges.names[0]!r}, {len(self)} of {self.dtype})"
 
 
+@dataclass(frozen=True, slots=True)
+class TokenBytes:
+    """The bytes of all numbers of a file; parts begin and end with numbers."""
+
+    file: TokenFile
+
+    def __len__(self) -> int:
+        return self.file.nbytes
+
+    def __getitem__(self, part: slice) -> NDArray[np.uint8]:
+        begin, end = (np.array([place // self.file.dtype.itemsize]) for place in (part.start, part.stop))
+        return self.file.slices(begin, end)[0].view(np.uint8)
+
+
 def widest_gap(begins: IntArray, ends: IntArray) -> int:
     """Bytes between runs up to which they are read together, so that few bytes are read and not used.
 
@@ -150,12 +171,14 @@ def widest_gap(begins: IntArray, ends: IntArray) -> int:
 class FilePages:
     """The pages of an object, for a cache: it asks for the same as of an index of records.
 
-    nbytes: of the object. digest: of its version and content. chunk_records: pages of a chunk.
+    nbytes: of the object. digest: of its version and content. chunk_records: pages of a chunk. exact: pages have no
+    checksums.
     """
 
     nbytes: int
     digest: str
     chunk_records: int
+    exact: None = None
 
     @property
     def shard_ends(self) -> IntArray:

@@ -41,8 +41,9 @@ class TokenDataSource:
     Args:
         tokens: integers (tokens,): an array, a `np.memmap`, or the name of a file or object: one that
             `lk.write(..., format="tokens")` made, a `.npy`, or bare numbers with `dtype`. DataFormatError where it was
-            truncated. A file that is written to, and an object that is replaced, are a FileChangedError. A local file
-            of `lk.write` is compared with its checksums as it is read: a ChecksumError names the bytes.
+            truncated. A file that is written to, and an object that is replaced, are a FileChangedError. A file of
+            `lk.write` that is local, or read through a cache, is compared with its checksums as it is read: a
+            ChecksumError names the bytes.
         offsets: integers (documents + 1,), ascending, given as the tokens are; in a file of bare numbers int64. Those
             of an object are read once, to shared memory. None for a file of `lk.write`, which has them. ValueError
             naming the first that is less than the one before, or beyond the tokens.
@@ -97,9 +98,7 @@ class TokenDataSource:
             raise TypeError(f"feature: expected a name, got {_short(feature)}")
         self.feature = feature
         _check_offsets(offsets, len(tokens))
-        # Of what is read by ranges the blocks aren't compared: a run is a part of one.
-        compared = checksums if isinstance(tokens, np.ndarray) else None
-        held_checksums = None if compared is None else _held_array(compared)
+        held_checksums = None if checksums is None else _held_array(checksums)
         self._held = (_held(tokens), _held_array(offsets), held_checksums)
         self._open()
 
@@ -130,11 +129,12 @@ class TokenDataSource:
         self._tokens: Integers = _view(tokens) if isinstance(tokens, MappedArray | SharedArrays) else tokens
         self._mapped = tokens if isinstance(tokens, MappedArray) else None
         self._blocks: CheckedBlocks | None = None
-        if checksums is not None and self._mapped is not None:
-            data = np.asarray(self._tokens).view(np.uint8)
-            self._blocks = CheckedBlocks(
-                self._mapped.path, data, _view(checksums), offset=OFFSETS_HEAD, advice=ADVICE
-            )
+        if checksums is not None and not isinstance(tokens, SharedArrays):
+            here = self._tokens
+            data = np.asarray(here).view(np.uint8) if isinstance(here, np.ndarray) else here.by_blocks
+            if data is not None:
+                table = _view(checksums)
+                self._blocks = CheckedBlocks(tokens.path, data, table, offset=OFFSETS_HEAD, advice=ADVICE)
         self._offsets: NDArray[Any] = _view(offsets)
         self._content: str | None = None
 
@@ -173,7 +173,7 @@ class TokenDataSource:
             if self._blocks is not None:
                 self._blocks.check(begin * self._tokens.itemsize, end * self._tokens.itemsize)
             return self._tokens[begin:end]
-        return self._tokens.slices(np.array([begin]), np.array([end]))[0]
+        return self.slices(np.array([begin]), np.array([end]))[0]
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -229,14 +229,18 @@ class TokenDataSource:
         ... ]
         [[7, 8]]
         """
-        tokens = self._tokens
-        if not isinstance(tokens, np.ndarray):
-            return tokens.slices(begins, ends)
+        tokens, size = self._tokens, self.dtype.itemsize
         if self._mapped is not None:
             self._mapped.check()
+        if isinstance(tokens, np.ndarray):
+            runs = [tokens[begin:end] for begin, end in zip(begins.tolist(), ends.tolist())]
+        else:
+            runs = tokens.slices(
+                begins, ends
+            )  # all are read at once, and their blocks out of the cache one by one
         if self._blocks is not None:
-            self._blocks.check_each(begins * tokens.itemsize, ends * tokens.itemsize)
-        return [tokens[begin:end] for begin, end in zip(begins.tolist(), ends.tolist())]
+            self._blocks.check_each(begins * size, ends * size)
+        return runs
 
     def fingerprint(self) -> dict[str, Any]:
         """Number and dtype of documents and tokens, and a hash of some of them; the same wherever they lie."""

@@ -20,6 +20,7 @@ class Index:
     sizes: np.ndarray
     chunk_records: int
     digest: str = "a"
+    exact: object = None
 
     def __post_init__(self):
         ends = np.cumsum(self.counts)

@@ -14,7 +14,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from loaderkit._chunk_cache import chunk_file, open_chunks
-from loaderkit._chunk_cache.cached_spans import open_spans
+from loaderkit._chunk_cache.cached_spans import CachedSpans
 from loaderkit._chunk_cache.chunk_folder import ChunkFolder, lock_without_waiting
 from loaderkit._chunk_cache.chunk_numbers import ChunkNumbers
 from loaderkit._chunk_cache.settings import Cache
@@ -35,7 +35,7 @@ def replace(path, content):
 
 def reader(folder, index, limit=1 << 30, **settings):
     ranges = Ranges(index, **settings)
-    return open_spans(index, ranges, Cache(folder, limit)), ranges
+    return CachedSpans(index, ranges, Cache(folder, limit)), ranges
 
 
 def read(spans, keys):
@@ -188,7 +188,7 @@ def test_a_call_over_many_chunks_has_few_of_them_open(tmp_path, monkeypatch):
             return super().read(shards, begins, ends)
 
     ranges = Counting(make_index(chunk=1))
-    spans = open_spans(ranges.index, ranges, Cache(tmp_path, 1 << 20))
+    spans = CachedSpans(ranges.index, ranges, Cache(tmp_path, 1 << 20))
     before = len(os.listdir("/proc/self/fd"))
     assert [bytes(span) for span in spans.read(np.arange(100))] == ranges.spans(range(100))
     assert max(most) <= before + 2 + 8 + 8  # the loader's file, open chunks, locks and chunks of the call
@@ -341,7 +341,7 @@ def test_wrong_types():
 @pytest.mark.parametrize("replaced", [False, True])
 def test_a_cache_that_is_deleted_or_replaced_is_made_again(tmp_path, replaced):
     ranges = Ranges(make_index())
-    spans = open_spans(ranges.index, ranges, Cache(tmp_path / "cache", 1 << 20))
+    spans = CachedSpans(ranges.index, ranges, Cache(tmp_path / "cache", 1 << 20))
     spans.read(np.arange(50))
     if replaced:
         (tmp_path / "cache").rename(tmp_path / "old")
@@ -362,7 +362,7 @@ def test_a_chunk_is_written_while_others_are_in_flight(tmp_path):
                 stored.append(len(list(tmp_path.rglob("*.chunk"))))
                 yield place, self.read(*(array[place : place + 1] for array in arrays))[0]
 
-    spans = open_spans(index, OneByOne(index), Cache(tmp_path, 1 << 20))
+    spans = CachedSpans(index, OneByOne(index), Cache(tmp_path, 1 << 20))
     assert [bytes(span) for span in spans.read(np.arange(100))] == Ranges(index).spans(np.arange(100))
     assert stored == list(range(len(stored))) and len(stored) > 10
 

@@ -10,7 +10,7 @@ from cache_fakes import Ranges, in_processes, make_index, total_bytes
 
 from loaderkit._chunk_cache import chunk_file, chunk_folder, live_loader
 from loaderkit._chunk_cache.boot import boot_id
-from loaderkit._chunk_cache.cached_spans import open_spans
+from loaderkit._chunk_cache.cached_spans import CachedSpans
 from loaderkit._chunk_cache.settings import Cache
 
 # JAX may be loaded by another test of the same process; the forked ones don't use it.
@@ -22,7 +22,7 @@ EXPECTED = Ranges(INDEX).spans(range(600))
 
 def read_all(folder, seed, limit=1 << 30, calls=30, **settings):
     """Reads an epoch, or the first calls of it, in an order of its own; whether every record was right."""
-    spans = open_spans(INDEX, Ranges(INDEX, **settings), Cache(folder, limit))
+    spans = CachedSpans(INDEX, Ranges(INDEX, **settings), Cache(folder, limit))
     for keys in np.split(np.random.default_rng(seed).permutation(600), 30)[:calls]:
         if [bytes(span) for span in spans.read(keys)] != [EXPECTED[key] for key in keys]:
             return False
@@ -98,7 +98,7 @@ def test_a_stopped_holder_of_several_locks_is_waited_for_once(tmp_path, monkeypa
     held = [os.open(f"{folder.root}/locks/{k:03x}", os.O_RDWR | os.O_CREAT) for k in range(512)]
     for descriptor in held:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-    spans = open_spans(INDEX, Ranges(INDEX), Cache(tmp_path, 1 << 30))
+    spans = CachedSpans(INDEX, Ranges(INDEX), Cache(tmp_path, 1 << 30))
     spans.read(np.arange(6))
     assert slept
     slept.clear()
@@ -140,7 +140,7 @@ def test_network_file_systems_are_known_by_their_mounts(tmp_path):
 
 
 def test_a_forked_reader_is_of_a_loader_of_its_own(tmp_path):
-    spans = open_spans(INDEX, Ranges(INDEX), Cache(tmp_path, 1 << 30))
+    spans = CachedSpans(INDEX, Ranges(INDEX), Cache(tmp_path, 1 << 30))
     spans.read(np.arange(20))
 
     def read(first):
@@ -154,11 +154,11 @@ def test_a_forked_reader_is_of_a_loader_of_its_own(tmp_path):
 def test_each_loader_keeps_to_its_share(tmp_path):
     """The chunks of a live loader outlast another loader's evictions, as long as they are within its share."""
     limit = total_bytes(INDEX)
-    first = open_spans(INDEX, Ranges(INDEX), Cache(tmp_path, limit))
+    first = CachedSpans(INDEX, Ranges(INDEX), Cache(tmp_path, limit))
     first.read(np.arange(150))
     mine = {path.name for path in tmp_path.rglob("*.chunk")}
     other = make_index(records=600, shards=5, chunk=6, size=200, digest="b")
-    second = open_spans(other, Ranges(other), Cache(tmp_path, limit))
+    second = CachedSpans(other, Ranges(other), Cache(tmp_path, limit))
     for _ in range(2):
         for first_key in range(0, 600, 30):
             second.read(np.arange(first_key, first_key + 30))

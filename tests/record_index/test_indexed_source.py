@@ -1,17 +1,24 @@
 """A source over an index: keys, parts of files, names, fingerprint, copies in workers."""
 
+import io
 import itertools
 import pickle
+import tarfile
 from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
+from formats.records import tfrecord
 from hypothesis import given
 from hypothesis import strategies as st
 from index_data import BlocksDataSource, blocks
 
 import loaderkit as lk
 from loaderkit._formats.lines import LinesFormat
+from loaderkit._formats.tar import TarFormat
+from loaderkit._formats.tfrecord import TFRecordFormat
 from loaderkit._record_index.build import build_index
 from loaderkit._record_index.part_file import ScanOptions
 from loaderkit._record_index.shard_set import ShardSet
@@ -179,6 +186,58 @@ def test_an_index_with_checksums_is_exact(tmp_path):
             1: dict(said_by_some(told[other].fingerprint())),
         }
         assert bool(differences(fields)) == differ
+
+
+def tar_of(members):
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as archive:
+        for name, value in members:
+            member = tarfile.TarInfo(name)
+            member.size = len(value)
+            archive.addfile(member, io.BytesIO(value))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("size", [9, 90_000])
+@pytest.mark.parametrize("name", ["a.txt", "a.tfrecord", "a.tar"])
+def test_a_file_edited_beside_the_samples_and_an_index_with_checksums(tmp_path, name, size, monkeypatch):
+    """Its records are compared as they are read: those that are as they were are given, an edited one is an error."""
+    pytest.importorskip("google_crc32c")
+    count = 20_000 if size == 9 else 60
+    values = [b"%09d" % number * (size // 9) for number in range(count)]
+    path = str(tmp_path / name)
+    content, format_, make = {
+        "a.txt": (b"".join(value + b"\n" for value in values), LinesFormat(), lk.LinesDataSource),
+        "a.tfrecord": (
+            tfrecord(values),
+            TFRecordFormat(),
+            partial(lk.TFRecordDataSource, verify=False),
+        ),
+        "a.tar": (
+            tar_of((f"{number}.{field}", value) for number, value in enumerate(values) for field in "xy"),
+            TarFormat(),
+            partial(lk.TarDataSource, fields=["y"]),
+        ),
+    }[name]
+    Path(path).write_bytes(content)
+    build_index(ShardSet([path]), format_, f"{path}.lkx", options=ScanOptions(checksums=True))
+    source = make(path)
+    expected, told = source.__getitems__(range(count)), source.fingerprint()
+    edited = count // 2 + 3
+    begin = content.rindex(values[edited])
+    Path(path).write_bytes(content[:begin] + b"corrected" + content[begin + 9 :])
+    copies = [make(path), pickle.loads(pickle.dumps(make(path)))]
+    for keys in (range(edited), range(count - 1, edited, -1), [edited - 1]):
+        for other in copies:
+            assert other.__getitems__(keys) == [expected[key] for key in keys] and other.fingerprint() == told
+    for other in [*copies, make(path)]:
+        for keys in ([edited], [edited, 0], range(count)):
+            with pytest.raises(lk.FileChangedError, match=f"record {edited} doesn't have its checksum"):
+                other.__getitems__(keys)
+    monkeypatch.setattr("loaderkit._record_index.record_index.has_fast_crc32c", lambda: False)
+    without = make(path)
+    assert without[edited] != expected[edited]
+    assert without.fingerprint() == {field: value for field, value in told.items() if field != "checksums"}
 
 
 def test_a_short_repr(folder):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from index_data import LocalRanges, blocks, make_index
 
 from loaderkit._formats.scan import ShardScan
-from loaderkit._record_index.check import sample_of
+from loaderkit._record_index.check import ShardCheck, sample_of
 from loaderkit._record_index.direct_spans import DirectSpans
 from loaderkit._record_index.merge import merge_parts
 from loaderkit._record_index.part_file import PartIdentity, ScanOptions, write_part
@@ -41,7 +41,7 @@ def test_records_lie_where_they_were_written(tmp_path, shards):
     records = [record for shard in SHARDS for record in shard]
     assert (len(index), index.shards, index.kind, index.unit) == (6, 4, "blocks", 16)
     assert index.fields == ("a", "b")
-    spans = DirectSpans(index, LocalRanges(shards)).read(np.arange(6))
+    spans = DirectSpans(index, LocalRanges(shards), ShardCheck(index)).read(np.arange(6))
     assert [bytes(span)[1:].decode().strip() for span in spans] == records
     members = index.members_of(np.array([3, 0]))
     assert members.first.tolist() == [0, 2, 4]

@@ -1,12 +1,16 @@
 """TFRecord, lines, JSON Lines and CSV on a server: the same records as from local files, with a cache and without."""
 
+import os
 import shutil
+from dataclasses import replace
 
 import pytest
 from formats.records import tfrecord
 
 import loaderkit as lk
+from loaderkit._chunk_cache.chunk_file import footer_of
 from loaderkit._formats.lines import LinesFormat
+from loaderkit._formats.tfrecord import TFRecordFormat
 from loaderkit._record_index.build import build_counts, build_index
 from loaderkit._record_index.part_file import ScanOptions
 from loaderkit._record_index.shard_set import ShardSet
@@ -126,8 +130,9 @@ def test_a_shard_that_is_replaced_during_a_run(range_server, tmp_path, monkeypat
     (served / "a.txt").write_bytes(data.replace(b"000008500", b"corrected"))
     server.etags["a.txt"] = tags["three"]
     if how == "checksums":
-        with pytest.raises(lk.FileChangedError, match="it was replaced during the run"):
+        with pytest.raises(lk.FileChangedError, match="record 8500 doesn't have its checksum"):
             source[8500]
+        assert source[8501] == "000008501"
     else:
         assert source[8500] == "corrected"
     source.close()
@@ -135,6 +140,57 @@ def test_a_shard_that_is_replaced_during_a_run(range_server, tmp_path, monkeypat
         ValueError, match="storage_options: expected etags='any' or no etags, got etags='all'"
     ):
         lk.LinesDataSource(server.url("a.txt"), storage_options={"etags": "all"})
+
+
+def test_a_cache_and_an_index_with_checksums(range_server, tmp_path, monkeypatch):
+    """Chunks of another version and of the older form are taken over where each record has its checksum; the shards
+    aren't asked for their versions, and a chunk with other records is fetched and refused.
+    """
+    pytest.importorskip("google_crc32c")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    cache = lk.Cache(tmp_path / "cache", limit="1GB")
+    served = tmp_path / "served"
+    served.mkdir()
+    records = [b"%09d" % number * 20 for number in range(30_000)]
+    for shard in range(2):
+        (served / f"{shard}.tfrecord").write_bytes(tfrecord(records[15_000 * shard :][:15_000]))
+    shards = ShardSet([str(served / f"{shard}.tfrecord") for shard in range(2)])
+    index = build_index(shards, TFRecordFormat(), str(tmp_path / "a.lkx"))
+    server = range_server(served)
+    names, keys = server.url("{0..1}.tfrecord"), range(0, 30_000, 100)
+
+    def read():
+        before = len(server.requests)
+        with lk.TFRecordDataSource(names, index=index.path, cache=cache) as source:
+            assert source.__getitems__(keys) == [records[key] for key in keys]
+        return [each.method for each in server.requests[before:]]
+
+    assert read().count("HEAD") == 2 and read() == ["HEAD"] * 2
+    build_index(shards, TFRecordFormat(), index.path, options=ScanOptions(checksums=True))
+    for shard in range(2):
+        server.etags[f"{shard}.tfrecord"] = '"other"'
+    assert read() == read() == []
+    for path in (tmp_path / "cache").rglob("*.chunk"):  # as version 0.1 wrote them: a key without the version
+        with path.open("rb") as file:
+            was = footer_of(file.fileno())
+            payload = os.pread(file.fileno(), was.length, 0)
+        fields = replace(was, key=bytes.fromhex(path.parts[-3]), kind=1)
+        path.unlink()
+        path.write_bytes(payload + fields.packed())
+    assert read() == read() == []
+    damaged = min((tmp_path / "cache").rglob("*.chunk"))
+    content = bytearray(damaged.read_bytes())
+    content[30] ^= 1
+    damaged.unlink()
+    damaged.write_bytes(content)
+    assert read() == ["GET"] * 2 and read() == []  # the chunk, and samples, as the ETag is another one
+    damaged.unlink()
+    data = (served / "0.tfrecord").read_bytes()
+    (served / "0.tfrecord").write_bytes(data.replace(records[100], records[101]))
+    with pytest.raises(
+        lk.FileChangedError, match=r"0\.tfrecord: at byte .* record 100 doesn't have its checksum"
+    ):
+        read()
 
 
 def test_arguments_of_a_server(range_server, tmp_path, monkeypatch):

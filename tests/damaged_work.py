@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import loaderkit as lk
-from loaderkit._chunk_cache.cached_spans import open_spans
+from loaderkit._chunk_cache.cached_spans import CachedSpans
 from loaderkit._chunk_cache.settings import Cache
 from loaderkit._files.state_files import restore_from, write_document
 
@@ -107,7 +107,7 @@ def finished_index(path: str) -> Any:
 class _Spans:
     def __init__(self, folder: Path, version: int) -> None:
         self._index = make_index(records=60, chunk=20, size=90, digest="ab"[version])
-        self._spans = open_spans(self._index, Ranges(self._index), Cache(folder, 1 << 30))
+        self._spans = CachedSpans(self._index, Ranges(self._index), Cache(folder, 1 << 30))
 
     def __len__(self) -> int:
         return 60

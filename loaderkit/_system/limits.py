@@ -9,6 +9,7 @@ import errno
 import os
 import resource
 from collections.abc import Iterator
+from pathlib import Path
 
 from loaderkit._base.notes import text_of
 
@@ -111,26 +112,11 @@ def most_tasks(root: str | os.PathLike[str]) -> int | None:
     Args:
         root: root folder of the file system.
     """
+    from .resources import cgroups  # for errors only
+
     values: list[int] = []
-    try:
-        with open(os.path.join(root, "proc/self/cgroup")) as file:
-            lines = file.read().splitlines()
-    except (OSError, MemoryError):  # opening this file may hit the same limit
-        return None
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if controllers in ("", "pids"):
-            group = os.path.join(root, "sys/fs/cgroup", controllers)
-            values += _read_number(group)
-            for level in filter(None, path.split("/")):
-                group = os.path.join(group, level)
-                values += _read_number(group)
+    with contextlib.suppress(MemoryError):  # opening a file may hit the same limit
+        for group in cgroups(Path(root), "pids"):
+            with contextlib.suppress(OSError, ValueError):  # ValueError: "max", no limit
+                values.append(int((group / "pids.max").read_text()))
     return min(values, default=None)
-
-
-def _read_number(group: str) -> list[int]:
-    try:
-        with open(os.path.join(group, "pids.max")) as file:
-            return [int(file.read())]
-    except (OSError, ValueError):  # ValueError: "max", no limit
-        return []

@@ -67,7 +67,7 @@ def cpu_quota(root: Path) -> int | None:
         root: root folder of the file system.
     """
     quotas: list[int] = []
-    for group in _cgroups(root, "cpu"):
+    for group in cgroups(root, "cpu"):
         with contextlib.suppress(OSError, ValueError):
             most, period = (group / "cpu.max").read_text().split()
             if most != "max":
@@ -89,7 +89,7 @@ def memory_left(root: Path) -> int | None:
     with contextlib.suppress(OSError, ValueError, IndexError):
         lines = (root / "proc/meminfo").read_text().splitlines()
         known += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
-    for group in _cgroups(root, "memory"):
+    for group in cgroups(root, "memory"):
         for limit, usage, kind in (
             ("memory.max", "memory.current", ""),
             ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
@@ -109,7 +109,7 @@ def _file_cache(group: Path, kind: str) -> int:
     return sum(int(line[1]) for line in lines if line[0] in names)
 
 
-def _cgroups(root: Path, controller: str) -> Iterator[Path]:
+def cgroups(root: Path, controller: str) -> Iterator[Path]:
     """The folders of this process's groups and of all groups above them: any of them may set the limit."""
     mounted = root / "sys/fs/cgroup"
     with contextlib.suppress(OSError, ValueError):

@@ -9,6 +9,8 @@ import socket
 import time
 from collections.abc import Iterator
 
+from .platform import process_state
+
 TOLD_AFTER = 10.0  # seconds, then a warning says who has the lock
 LIMIT = 3600.0  # seconds in which nothing in the folder has changed; one who works writes something
 _SHORTEST, _LONGEST = 0.0001, 0.05  # seconds between two tries; some locks are held for microseconds
@@ -88,6 +90,5 @@ def _holder(descriptor: int) -> str:
             if found := re.search(rf" FLOCK .* (\d+) \S+:{os.fstat(descriptor).st_ino} ", locks.read()):
                 told = f"process {found[1]}{here}"
     if told.endswith(here):
-        with contextlib.suppress(OSError), open(f"/proc/{told.split()[1]}/stat", "rb") as status:
-            told += " (stopped)" if status.read().rpartition(b") ")[2].startswith((b"T", b"t")) else ""
+        told += " (stopped)" if "stop" in process_state(int(told.split()[1])) else ""
     return told

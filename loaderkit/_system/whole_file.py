@@ -29,12 +29,35 @@ def naming(path: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def partial_file(path: str) -> Iterator[str]:
+    """The name of a file for the block to make, which has the name `path` once the block has ended.
+
+    Args:
+        path: a file of that name is replaced. The other name is one beside it that no process has used; what has it is
+            deleted where the block ends by an exception.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with partial_file(f"{folder}/a") as partial, open(partial, "xb") as file:
+    ...         _ = file.write(b"all of it")
+    ...     os.listdir(folder)
+    ['a']
+    """
+    partial = f"{path}.{os.getpid()}-{os.urandom(4).hex()}.partial"
+    try:
+        yield partial
+        os.replace(partial, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(partial)
+
+
+@contextlib.contextmanager
 def whole_file(path: str) -> Iterator[BinaryIO]:
     """A new file for the block to write; it has its name once the block has ended, and is on the disk then.
 
     Args:
-        path: a file of that name is replaced. Until then there is another beside it, with a name that ends in
-            ".partial", which is deleted where the block ends by an exception.
+        path: as `partial_file` takes it.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -43,15 +66,10 @@ def whole_file(path: str) -> Iterator[BinaryIO]:
     ...     os.listdir(folder)
     ['a']
     """
-    partial = f"{path}.{os.getpid()}-{os.urandom(4).hex()}.partial"
-    try:
+    with partial_file(path) as partial:
         with above_standard():
             file = open(partial, "xb")  # noqa: SIM115 - in the next line
         with naming(path), file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(partial, path)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(partial)

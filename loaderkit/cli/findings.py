@@ -29,6 +29,12 @@ class Finding:
     remedy: str
 
 
+def unreadable(location: str, error: Exception) -> Finding:
+    """The finding of a record that can't be read."""
+    remedy = "get a new copy of the shard, or write it again without the record"
+    return Finding("unreadable", "error", location, str(error), remedy)
+
+
 def report(
     out: Output, findings: Sequence[Finding], facts: dict[str, int], checked: Iterable[str], nothing: str
 ) -> ExitStatus:

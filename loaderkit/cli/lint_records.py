@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from loaderkit.transforms.decode import ByExtension
 
 from .cards import LABELS
-from .findings import Finding
+from .findings import Finding, unreadable
 from .image_header import image_header
 from .lint_labels import CHUNK, LabelRuns, label_runs
 from .lint_shards import fields_finding
@@ -56,13 +56,7 @@ class RecordLint:
         """The findings about the records with these keys, (n,) rising."""
         for key, record in read_each(self._opened, keys, advance):
             if isinstance(record, Exception):
-                yield Finding(
-                    "unreadable",
-                    "error",
-                    self._opened.location(key),
-                    str(record),
-                    "get a new copy of the shard, or write it again without the record",
-                )
+                yield unreadable(self._opened.location(key), record)
                 continue
             fields = fields_of(record)
             yield from self._undecodable(key, fields)

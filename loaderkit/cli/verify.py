@@ -12,7 +12,7 @@ from loaderkit._record_index.record_index import RecordIndex
 from loaderkit.errors import DataFormatError
 
 from .exit_status import UsageError
-from .findings import Finding, report
+from .findings import Finding, report, unreadable
 from .formats import SCANNED
 from .index import add_workers_argument
 from .open_source import NamedData, OpenedSource, add_source_arguments, named_data, open_named, shown_name
@@ -103,10 +103,4 @@ def _unreadable(opened: OpenedSource, out: Output) -> Iterator[Finding]:
     with out.progress("records", len(opened)) as advance:
         for key, record in read_each(opened, np.arange(len(opened)), advance):
             if isinstance(record, Exception):
-                yield Finding(
-                    "unreadable",
-                    "error",
-                    opened.location(key),
-                    str(record),
-                    "get a new copy of the shard, or write it again without the record",
-                )
+                yield unreadable(opened.location(key), record)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._base.notes import notes_of
+from loaderkit._system.whole_file import partial_file
 from loaderkit.errors import DataFormatError
 from loaderkit.samplers import IndexSampler
 from loaderkit.writing import formats
@@ -187,8 +188,13 @@ def data_errors() -> Iterator[None]:
 
 def _write(path: str, form: WriteFormat, encoder: RecordEncoder, encoded: Iterable[Any]) -> WrittenFile:
     if path != PIPE:
-        with _partial_file(path) as partial:
-            return _fill(partial, form, encoder, encoded)
+        folder = os.path.dirname(os.path.abspath(path))
+        os.makedirs(folder, exist_ok=True)
+        with partial_file(path) as partial:
+            written = _fill(partial, form, encoder, encoded)
+            sync(partial)
+        sync(folder)
+        return written
     sys.stdout.flush()
     # A pipe takes each record at once. A file that stdout is would be opened anew, which empties it: what it has stays
     # before the records where they are copied behind it, as `>>` and commands in brackets want it.
@@ -200,21 +206,6 @@ def _write(path: str, form: WriteFormat, encoder: RecordEncoder, encoded: Iterab
             shutil.copyfileobj(file, sys.stdout.buffer)
         sys.stdout.buffer.flush()
         return written
-
-
-@contextlib.contextmanager
-def _partial_file(path: str) -> Iterator[str]:
-    """The name of an unfinished file; it gets its own when the block ends, and is deleted where that is by an error."""
-    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-    partial = f"{path}.{os.getpid()}-{os.urandom(4).hex()}.partial"
-    try:
-        yield partial
-        sync(partial)
-        os.replace(partial, path)
-        sync(os.path.dirname(os.path.abspath(path)))
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(partial)
 
 
 def _fill(path: str, form: WriteFormat, encoder: RecordEncoder, encoded: Iterable[Any]) -> WrittenFile:

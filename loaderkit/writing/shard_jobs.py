@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from loaderkit._base.notes import annotate
+from loaderkit._system.whole_file import partial_file
 
 from .shard_result import ShardResult, read_result
 
@@ -78,14 +79,9 @@ class ShardJobs:
             made = self.make(shard, None)
             return ShardResult(job, made.records, made.dropped, value=made.value)
         # A name of its own: a worker that the loader has replaced may still write.
-        partial = f"{path}.{os.getpid()}-{os.urandom(4).hex()}.partial"
-        try:
+        with partial_file(path) as partial:
             made = self.make(shard, partial)
             nbytes, sha256 = safe_on_disk(partial)
-            os.replace(partial, path)
-        finally:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(partial)
         return ShardResult(job, made.records, made.dropped, nbytes, sha256, made.value)
 
 

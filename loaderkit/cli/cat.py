@@ -4,19 +4,16 @@ import argparse
 
 import numpy as np
 
-from loaderkit.sources import SubsetDataSource
-
-from .exit_status import ExitStatus, UsageError
+from .exit_status import UsageError
 from .open_source import add_source_arguments, open_source
 from .output import Output, add_output_argument
 from .write_output import (
     add_processes_argument,
     add_target_arguments,
     check_pipe,
-    report_written,
     shuffled_keys,
+    write_chosen,
     write_format,
-    write_source,
 )
 
 
@@ -46,15 +43,4 @@ def run(options: argparse.Namespace) -> int:
     with open_source(options) as opened:
         total = len(opened)
         keys = np.arange(total) if options.shuffle is None else shuffled_keys(total, options.shuffle)
-        chosen = keys[: options.number]
-        if not len(chosen):
-            raise UsageError("SRC: expected a record or more, got none")
-        written = write_source(
-            options.output,
-            SubsetDataSource(opened.source, chosen),
-            form,
-            overwrite=options.overwrite,
-            worker_count=options.processes,
-        )
-    report_written(out, options.output, form, written)
-    return ExitStatus.DONE
+        return write_chosen(options, opened.source, keys[: options.number], form, out)

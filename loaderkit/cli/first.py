@@ -13,7 +13,7 @@ from .exit_status import ExitStatus
 from .named_function import named_function
 from .open_source import add_source_arguments, open_source
 from .output import Output, add_output_argument
-from .read_each import read_each
+from .read_each import read_all
 from .values import value_json
 from .write_output import named_field
 
@@ -40,9 +40,7 @@ def run(options: argparse.Namespace) -> int:
     """Writes the value."""
     where = named_function("--where", options.where) if options.where else None
     with open_source(options) as opened:
-        for key, record in read_each(opened, np.arange(len(opened)), lambda more: None):
-            if isinstance(record, Exception):
-                raise record if isinstance(record, OSError) else OSError(f"{opened.location(key)}: {record}")
+        for key, record in read_all(opened, np.arange(len(opened))):
             try:
                 chosen = where is None or where(record)
             except Exception as error:

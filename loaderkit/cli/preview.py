@@ -6,8 +6,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit.samplers import IndexSampler
-
 from .cards import card_of
 from .contact_sheet import contact_sheet
 from .exit_status import ExitStatus, UsageError
@@ -15,6 +13,7 @@ from .html_page import html_page
 from .open_source import OpenedSource, add_source_arguments, open_source
 from .output import Output, add_output_argument
 from .printable import printable, size_text
+from .write_output import shuffled_keys
 
 TOGETHER = 16  # records read at once, so that a bar moves
 
@@ -81,14 +80,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _keys(opened: OpenedSource, number: int, seed: int | None) -> NDArray[np.int64]:
-    total = len(opened)
-    number = min(number, total)
-    if seed is None or not total:
-        return np.arange(number)
-    if not 0 <= seed < 1 << 64:
-        raise UsageError(f"--shuffle: expected a seed in [0, 2**64), got {seed}")
-    sampler = IndexSampler(total, shuffle=True, seed=seed, num_epochs=1)
-    return np.asarray(sampler.record_keys(range(number)), np.int64)
+    number = min(number, len(opened))
+    return np.arange(number) if seed is None or not number else shuffled_keys(len(opened), seed, number)
 
 
 def _title(opened: OpenedSource) -> str:

@@ -27,6 +27,16 @@ def read_each(
         advance(len(part))
 
 
+def read_all(
+    opened: OpenedSource, keys: NDArray[np.int64], advance: Callable[[int], None] = lambda more: None
+) -> Iterator[tuple[int, Any]]:
+    """As `read_each`; the first error of reading a record is raised as an OSError that names its place."""
+    for key, record in read_each(opened, keys, advance):
+        if isinstance(record, Exception):
+            raise OSError(f"{opened.location(key)}: {record}")
+        yield key, record
+
+
 def _read(opened: OpenedSource, keys: NDArray[np.int64]) -> list[Any]:
     try:
         return opened.read(keys)

@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit.sources import SubsetDataSource
-
-from .exit_status import ExitStatus, UsageError
+from .exit_status import UsageError
 from .open_source import NamedData, OpenedSource, add_source_arguments, named_data, open_named
 from .output import Output, add_output_argument
-from .read_each import read_each
+from .read_each import read_all
 from .scattered_tar import ScatteredTar
 from .value_order import order_of
 from .write_output import (
@@ -21,9 +19,8 @@ from .write_output import (
     add_target_arguments,
     check_pipe,
     named_field,
-    report_written,
+    write_chosen,
     write_format,
-    write_source,
 )
 
 KEY = "__key__"
@@ -56,17 +53,7 @@ def run(options: argparse.Namespace) -> int:
     out = Output(as_json=options.json)
     with named_data(options) as data, _opened(data) as opened:
         order = order_of(_values(opened, options, out), reverse=options.reverse)
-        if not len(order):
-            raise UsageError("SRC: expected a record or more, got none")
-        written = write_source(
-            options.output,
-            SubsetDataSource(opened.source, order),
-            form,
-            overwrite=options.overwrite,
-            worker_count=options.processes,
-        )
-    report_written(out, options.output, form, written)
-    return ExitStatus.DONE
+        return write_chosen(options, opened.source, order, form, out)
 
 
 @contextlib.contextmanager
@@ -100,9 +87,7 @@ def _given(opened: OpenedSource, field: str, advance: Callable[[int], None]) -> 
             yield key, opened.source.key(key)
             advance(1)
         return
-    for key, record in read_each(opened, np.arange(len(opened)), advance):
-        if isinstance(record, Exception):
-            raise OSError(f"{opened.location(key)}: {record}")
+    for key, record in read_all(opened, np.arange(len(opened)), advance):
         yield key, named_field(record, field, opened, key)
 
 

@@ -1,10 +1,9 @@
 """`loaderkit split`: the records of one or several files as files of like size."""
 
 import argparse
-import contextlib
-import itertools
 import os
 import re
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +15,7 @@ from loaderkit.writing.formats import write_format as named_format
 from loaderkit.writing.parallel_encoding import encoded_by_workers
 from loaderkit.writing.run_jobs import WRITER, run_jobs, shard_jobs
 from loaderkit.writing.shard_jobs import DONE, ShardJobs, sync
-from loaderkit.writing.shard_stream import shard_writer
+from loaderkit.writing.shard_stream import write_by_size
 from loaderkit.writing.source_shard import SourceShards
 from loaderkit.writing.write_format import WriteFormat
 
@@ -78,12 +77,19 @@ def run(options: argparse.Namespace) -> int:
         with (
             data_errors(),
             locked_folder(folder),
-            unfinished_folder(folder, Made(asked, ours), overwrite=options.overwrite) as made,
+            unfinished_folder(
+                folder, Made(asked, ours), goes_on=most is None, overwrite=options.overwrite
+            ) as made,
         ):
             if most is None:
                 names, records = write_by_number(opened.source, form, options, made)
             else:
-                names, records = write_by_size(opened.source, form, options, most)
+                encoder = form.encoder(opened.source[0])
+                encoded = encoded_by_workers(opened.source, encoder, None, options.processes, "process", None)
+                places = range(options.max_shards or sys.maxsize)
+                paths = (_partial(options, _name(options, form, place)) for place in places)
+                records = write_by_size(encoded, form, encoder, paths, most, options.number)
+                names = [_name(options, form, place) for place in range(len(records))]
             nbytes = [os.path.getsize(_partial(options, name)) for name in names]
             _finish(options, names)
     out.document(
@@ -122,36 +128,6 @@ def write_by_number(
         files,
     )
     return names, [made.records for made in run_jobs(jobs, worker_count=options.processes)]
-
-
-def write_by_size(
-    source: Any, form: WriteFormat, options: argparse.Namespace, most: int
-) -> tuple[list[str], list[int]]:
-    """`write_by_number`, where a file is also ended when it has `most` bytes."""
-    encoder = form.encoder(source[0])
-    rest = encoded_by_workers(source, encoder, None, options.processes, "process", None)
-    names: list[str] = []
-    records: list[int] = []
-    try:
-        for one in rest:
-            if len(names) == options.max_shards:
-                break
-            names.append(_name(options, form, len(names)))
-            records.append(0)
-            path = _partial(options, names[-1])
-            with shard_writer(form, path, encoder) as writer:
-                for each in itertools.chain([one], rest):
-                    writer.add(each)
-                    records[-1] += 1
-                    if writer.nbytes >= most or records[-1] == options.number:
-                        break
-            sync(path)
-    except BaseException:
-        for name in names:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(_partial(options, name))
-        raise
-    return names, records
 
 
 def _name(options: argparse.Namespace, form: WriteFormat, place: int) -> str:

@@ -11,7 +11,7 @@ from .exit_status import ExitStatus, UsageError
 from .open_source import add_source_arguments, open_source
 from .output import Output, add_output_argument
 from .printable import printable
-from .read_each import read_each
+from .read_each import read_all
 from .values import value_json
 from .write_output import field_value
 
@@ -48,9 +48,7 @@ def run(options: argparse.Namespace) -> int:
         if not (options.json or options.no_header):
             print("\t".join(map(printable, names)))
         keys = np.arange(len(opened) if options.number is None else min(options.number, len(opened)))
-        for key, record in read_each(opened, keys, lambda more: None):
-            if isinstance(record, Exception):
-                raise OSError(f"{opened.location(key)}: {record}")
+        for _, record in read_all(opened, keys):
             row = {name: field_value(record, name, None) for name in names}
             for name, value in row.items():
                 seen[name] |= value is not None

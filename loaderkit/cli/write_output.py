@@ -18,6 +18,7 @@ from loaderkit._base.notes import notes_of
 from loaderkit._system.whole_file import partial_file
 from loaderkit.errors import DataFormatError
 from loaderkit.samplers import IndexSampler
+from loaderkit.sources import SubsetDataSource
 from loaderkit.writing import formats
 from loaderkit.writing.parallel_encoding import encoded_by_workers
 from loaderkit.writing.record_stream import encoded_records, first_record
@@ -26,7 +27,7 @@ from loaderkit.writing.shard_stream import shard_writer
 from loaderkit.writing.write_format import RecordEncoder, WriteFormat
 
 from .data_format import format_by_name, is_compressed
-from .exit_status import UsageError
+from .exit_status import ExitStatus, UsageError
 from .open_source import PIPE, OpenedSource, shown_name
 from .output import Output
 from .printable import counted, size_text
@@ -137,12 +138,33 @@ def write_source(
         return _write(path, form, encoder, encoded)
 
 
-def shuffled_keys(total: int, seed: int) -> NDArray[np.int64]:
-    """(total,) int64: the keys in the order of `lk.IndexSampler` with this seed; UsageError for another seed."""
+def write_chosen(
+    options: argparse.Namespace, source: Any, keys: NDArray[np.int64], form: WriteFormat, out: Output
+) -> ExitStatus:
+    """Writes the records with these keys, (n,), into the one file that the options name, and prints what was written.
+
+    options: of a command with the arguments of a target and of processes. source: of the records. form: of the file.
+    UsageError where there is no key.
+    """
+    if not len(keys):
+        raise UsageError("SRC: expected a record or more, got none")
+    chosen = SubsetDataSource(source, keys)
+    written = write_source(
+        options.output, chosen, form, overwrite=options.overwrite, worker_count=options.processes
+    )
+    report_written(out, options.output, form, written)
+    return ExitStatus.DONE
+
+
+def shuffled_keys(total: int, seed: int, number: int | None = None) -> NDArray[np.int64]:
+    """(number,) int64: the first keys in the order of `lk.IndexSampler` with this seed, all where no number is given.
+
+    UsageError for another seed than `lk.IndexSampler` takes.
+    """
     if not 0 <= seed < 1 << 64:
         raise UsageError(f"--shuffle: expected a seed in [0, 2**64), got {seed}")
     sampler = IndexSampler(total, shuffle=True, seed=seed, num_epochs=1)
-    return np.asarray(sampler.record_keys(range(total)), np.int64)
+    return np.asarray(sampler.record_keys(range(total if number is None else number)), np.int64)
 
 
 def check_new(path: str, *, overwrite: bool) -> None:

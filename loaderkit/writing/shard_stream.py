@@ -46,23 +46,44 @@ def write_by_bytes(
         folder: for the files.
         shard_bytes: the size.
     """
-    rest = iter(encoded)
-    count = 0
-    for one in rest:
-        path = os.path.join(folder, f"{count:05d}.{writing.extension}")
-        with shard_writer(writing, path, encoder) as writer:
-            for record in itertools.chain([one], rest):
-                writer.add(record)
-                if writer.nbytes >= shard_bytes:
-                    break
-        sync(path)
-        count += 1
+    paths = (os.path.join(folder, f"{shard:05d}.{writing.extension}") for shard in itertools.count())
+    count = len(write_by_size(encoded, writing, encoder, paths, shard_bytes))
     if not count:
         raise ValueError("records: expected one or more that can be written, got none")
     names = shard_names(count, writing.extension)
     for shard, name in enumerate(names):
         os.replace(os.path.join(folder, f"{shard:05d}.{writing.extension}"), os.path.join(folder, name))
     return names
+
+
+def write_by_size(
+    encoded: Iterable[Any],
+    writing: WriteFormat,
+    encoder: RecordEncoder,
+    paths: Iterator[str],
+    nbytes: int,
+    records: int | None = None,
+) -> list[int]:
+    """Writes files, each ended where it has so many bytes or records; gives the records of each.
+
+    Args:
+        encoded: what the encoder made of the records. Those behind the last of the paths are left out.
+        writing: the format.
+        encoder: its encoder.
+        paths: of the files.
+        nbytes, records: the bytes, and the records if a number is given.
+    """
+    rest = iter(encoded)
+    counts = []
+    for first, path in zip(rest, paths, strict=False):
+        with shard_writer(writing, path, encoder) as writer:
+            for count, record in enumerate(itertools.chain([first], rest), 1):
+                writer.add(record)
+                if writer.nbytes >= nbytes or count == records:
+                    break
+        sync(path)
+        counts.append(count)
+    return counts
 
 
 def write_spooled(

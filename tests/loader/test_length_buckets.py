@@ -192,10 +192,13 @@ def test_other_operations_and_batches() -> None:
 
 
 def test_batches_of_each_shape_are_written_in_place() -> None:
-    """Once each shape was seen, no batch is gathered from outputs: the leaves are views of shared memory."""
-    with make(sampler_of(num_epochs=20), worker_count=1, worker_kind="thread") as loader, iter(loader) as it:
+    """Once each shape was seen, no batch is gathered from outputs: the leaves are views of shared memory.
+
+    Some hundred batches are begun before the first of each shape is seen.
+    """
+    with make(sampler_of(num_epochs=100), worker_count=1, worker_kind="thread") as loader, iter(loader) as it:
         batches = take(it, None)
-    late = batches[len(batches) // 2 :]
+    late = batches[-300:]
     in_place = [
         batch["tokens"].base is not None for batch in late if "valid" not in batch or batch["valid"].all()
     ]

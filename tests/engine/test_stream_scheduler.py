@@ -7,11 +7,14 @@ import numpy as np
 import pytest
 from engine_specs import chain_specs, ending_specs
 from engine_twins import ChainSpec
+from engine_values import read_stream, stream_read
 from engine_world import World, drain
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loaderkit._engine.element_queue import QueuedRun
 from loaderkit._engine.logical_stream import stream_of
+from loaderkit._engine.read_windows import note_windows
 from loaderkit._engine.task import End, ReadStream
 
 CUTS = {
@@ -362,6 +365,23 @@ def test_a_stream_knows_how_often_it_has_begun_again():
             stream.assign(np.array(indices))
             numbers.append(stream.pass_number)
         assert numbers == passes
+
+
+def test_a_stream_that_begins_again_was_entered_nowhere_but_in_the_batch_that_is_filled_up():
+    """A batch of the second pass that begins at the cursor's index has all its children, unless it is that batch."""
+    stream = stream_of(None, (3, 1), (2, 2))
+    assert stream.begin_again(None) == []
+    assert [stream.enter(level) for level in range(3)] == [(), (), (3, 1)]
+
+
+def test_the_last_record_of_an_element_is_that_of_its_window():
+    """Windows of three of the indices 0, 2, 4, ...; the last one is short. A failed window is left behind."""
+    task, run = read_stream(range(0, 16, 2)), QueuedRun(7)
+    begins = np.array([[0, 0], [0, 1], [6, 0], [12, 0]])
+    note_windows(task, stream_read(begins, begins, 4), run, size=3, stream=5)
+    assert run.lasts.tolist() == [4, 4, 10, 14]
+    assert [run.last_index(number) for number in range(4)] == [4, 4, 10, 14]
+    assert run.after is None
 
 
 @pytest.mark.parametrize("task_rows", [1, 4])

@@ -209,6 +209,13 @@ def test_the_layout_of_the_current_format_is_fixed(name: str) -> None:
     assert dumps(WRITTEN[name]) == (GOLDEN / f"{name}.json").read_bytes()
 
 
+def test_a_state_is_the_same_bytes_in_whichever_order_bad_records_came() -> None:
+    """Threads of the streams lose records in any order."""
+    losses = BadRecords(Ledger({290: 290, 3: 3}), {10: 2**40, 0: 3})
+    other = BadRecords(Ledger({3: 3, 290: 290}), {0: 3, 10: 2**40})
+    assert dumps(replace(STREAMED, losses=losses)) == dumps(replace(STREAMED, losses=other))
+
+
 def test_a_document_without_a_digest_is_taken_and_told() -> None:
     """Edited by hand with the digest removed: accepted, with a mark on the value; saved again it has one."""
     document = json.loads(dumps(SHUFFLED))

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import re
 import shutil
 import warnings
 from pathlib import Path
@@ -300,9 +301,14 @@ def test_next_use_decides_what_is_kept(tmp_path):
 
 
 def test_a_limit_without_room_for_two_chunks_is_an_error(tmp_path):
-    with pytest.raises(ValueError, match=r"limit: expected .* bytes or more, the size of two chunks"):
-        reader(tmp_path, make_index(size=500), 1000)
+    index = make_index(size=500)
+    with pytest.raises(
+        ValueError, match=r"limit: expected .* bytes or more, the size of two chunks"
+    ) as caught:
+        reader(tmp_path, index, 1000)
     assert not list(tmp_path.iterdir())
+    least = int(re.search(r"expected (\d+) bytes", str(caught.value))[1])
+    reader(tmp_path, index, least)
 
 
 @pytest.mark.parametrize(

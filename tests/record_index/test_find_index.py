@@ -1,6 +1,7 @@
 """Where the index of a set is looked for, when it is used and when it is made again."""
 
 import contextlib
+import hashlib
 import os
 import subprocess
 import sys
@@ -190,7 +191,7 @@ def objects(monkeypatch):
                 refused = StorageError(f"{self.names[shard]}: expected its size, got 403")
                 refused.refused = True
                 raise refused
-            return ObjectVersion(len(content), "etag")
+            return ObjectVersion(len(content), hashlib.sha256(content).hexdigest())
 
         def read(self, shards, begins, ends):
             places = zip(shards.tolist(), begins.tolist(), ends.tolist(), strict=True)
@@ -263,6 +264,18 @@ def test_an_index_on_a_server_is_fetched_once(objects, shard, cache_home, tmp_pa
     objects["s3://bucket/torn.lkx"] = lkx[:-64]
     with pytest.raises(DataFormatError, match=r"s3://bucket/torn\.lkx: .*make the index again"):
         BlocksDataSource("https://host/x.blocks", index="s3://bucket/torn.lkx")
+
+
+def test_an_index_that_was_replaced_on_its_server_is_fetched_again(objects, shard, tmp_path):
+    """Its version says so, where its address and its size are those of the old one."""
+    sizes = set()
+    for records in (["a" * 20, "b"], ["c", "d" * 20]):
+        shard.write_bytes(blocks(records))
+        lkx = Path(make_index(tmp_path / records[0][0], [shard]).path).read_bytes()
+        objects.update({"https://host/x.blocks": shard.read_bytes(), "https://host/x.blocks.lkx": lkx})
+        assert BlocksDataSource("https://host/x.blocks").__getitems__([0, 1]) == records
+        sizes.add(len(lkx))
+    assert len(sizes) == 1
 
 
 def test_an_old_index_in_the_cache_folder_gives_way(objects, shard, tmp_path, cache_home):

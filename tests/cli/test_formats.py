@@ -121,6 +121,16 @@ def test_lines_that_arent_json(loaderkit, data):
     assert "bad.jsonl" in shown.err
 
 
+def test_a_full_verify_reads_each_record_and_no_other_does(loaderkit, data):
+    (data / "bad.jsonl").write_text('{"a": 1}\n{"a":\n{"a": 2}\n')
+    loaderkit("index", "bad.jsonl")
+    assert loaderkit("verify", "bad.jsonl").status == 0
+    (document,) = loaderkit("verify", "bad.jsonl", "--full", "--json").documents
+    assert [(each["rule"], each["location"]) for each in document["findings"]] == [
+        ("unreadable", "bad.jsonl[1]")
+    ]
+
+
 def test_records_of_tars_by_name_and_field(loaderkit, tars):
     """--find needs keys in the index, and says so."""
     refused = loaderkit("show", tars, "--find", "000041")

@@ -5,6 +5,7 @@ import json
 import os
 import resource
 import signal
+import socket
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from runtime_loaders import all_same, numbers, row
 
 import loaderkit as lk
 from loaderkit._runtime.executors.pump import Pump
+from loaderkit._runtime.worker.main import _reported
 from loaderkit._system.limits import most_tasks
 
 SCAN = (Path(__file__).parent / "limit_scan.py").read_text()
@@ -246,6 +248,16 @@ def test_too_few_threads_name_the_limit(tmp_path, kind, nightly):
     if not nightly:
         pytest.skip("a scan of the nightly run")
     assert scanned(tmp_path, "threads", kind, [*range(14)])[0] != "right"
+
+
+def test_an_error_that_a_worker_can_not_send_is_printed(capsys):
+    """A worker then ends with an exit status of its own; where the trainer has gone, nothing is printed."""
+    here, there = socket.socketpair()
+    there.close()
+    with here:
+        assert _reported(MemoryError("no room"), here)
+    assert not _reported(MemoryError("no room"), here)
+    assert "Bad file descriptor" in capsys.readouterr().err
 
 
 def test_the_limit_of_a_cgroup_is_the_smallest_of_those_above_it(tmp_path):

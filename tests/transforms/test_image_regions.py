@@ -71,6 +71,13 @@ def test_what_never_fits_is_the_largest_central_part(height, width, expected):
     assert region == expected
 
 
+def test_a_part_has_a_pixel_at_least():
+    """Also of a picture of one row or column, whatever the ratios."""
+    for height, width, ratio in ((1, 9, (0.1, 0.2)), (9, 1, (5.0, 9.0))):
+        region = random_region(height, width, scale=(1.0, 1.0), ratio=ratio, rng=generator(0))
+        assert (region.height, region.width) == (1, 1)
+
+
 @given(sides, sides, sizes, st.floats(0.01, 1))
 def test_a_central_region_is_central_and_inside(height, width, size, fraction):
     """Margins on both sides differ by at most one pixel."""

@@ -564,7 +564,12 @@ class Empty:
         ({"weights": [("0", {"a": 1})]}, TypeError, r"weights\[0\]\[0\]: expected an int, got '0'"),
         ({"pattern": []}, ValueError, r"pattern: expected one or more, got none"),
         ({"pattern": "ab"}, TypeError, r"pattern: expected names or numbers of components, got 'ab'"),
-        ({"pattern": ["a", "x"]}, ValueError, r"pattern\[1\]: expected names of components, got 'x'; write"),
+        (
+            {"pattern": ["a", "x"]},
+            ValueError,
+            r"pattern\[1\]: expected names of components, got 'x'; write one of \['a', 'b'\]",
+        ),
+        ({"pattern": ["aa"]}, ValueError, r"pattern\[0\]: .* got 'aa'; write 'a'"),
         ({"pattern": [0, 2]}, ValueError, r"pattern\[1\]: expected an int from 0 to 1, got 2"),
         ({"pattern": [0], "weights": {"a": 1}}, ValueError, r"pattern: expected no weights"),
         ({"pattern": [0], "order": "shuffled"}, ValueError, r"pattern: expected no weights and order='even'"),

@@ -58,6 +58,7 @@ def test_an_error_before_that_of_the_lost_workers_comes_first():
     assert in_flight.completed(earlier) is earlier
     failure = in_flight.completed(stream_read(None, None, 3)).failure
     assert failure is not None and failure.error is in_flight.error is not None
+    assert failure.indices == (23,)  # a state past the error leaves this record out
 
 
 def test_what_comes_before_a_record_is_so_in_the_order_of_the_task():

@@ -113,6 +113,26 @@ def test_a_mapped_file_that_is_cut_short_under_the_reader(tmp_path, kind, mmap, 
             columns.take([2999])
 
 
+@pytest.mark.parametrize("name", ["tokens", "plan"])
+def test_places_of_documents_and_of_packed_rows_that_are_cut_off_under_the_reader(
+    tmp_path, name, monkeypatch
+):
+    """It was SIGBUS: a file is looked at before the offsets of its documents or a plan's pieces are read, too."""
+    monkeypatch.setattr("loaderkit._system.file_identity.CHECK_S", 0.0)
+    path = str(tmp_path / f"long.{name}")
+    if name == "tokens":
+        lk.write([{"tokens": np.arange(k % 9, dtype=np.int32)} for k in range(30_000)], path)
+        source = lk.TokenDataSource(path)
+    else:
+        documents = lk.MapDataSource(range(30_000), lambda k: {"tokens": np.full(7, k)})
+        source = lk.PackedDataSource(documents, lk.plan_packing(np.full(30_000, 7), 16, path))
+    assert source[len(source) - 1]["tokens"].size
+    os.truncate(path, 5000)
+    for read in (lambda: source[len(source) - 1], lambda: source.__getitems__([len(source) - 1])):
+        with pytest.raises(lk.FileChangedError, match=f"long.{name}"):
+            read()
+
+
 def test_token_files_without_checksums():
     """As the first versions wrote them: read for ever."""
     golden = Path(__file__).parent / "golden" / "files" / "without_checksums.tokens"

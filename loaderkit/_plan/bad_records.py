@@ -11,7 +11,7 @@ All of it depends on the stream, the policy and the set of bad records only, on 
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -81,9 +81,11 @@ class BadRecords:
         kept = {lost: instead for lost, instead in self.ledger.items() if lost < index}
         return replace(self, ledger=Ledger(kept))
 
-    def of_streams(self, streams: Iterable[int]) -> "BadRecords":
-        """These without the skipped ones of other logical streams."""
-        return replace(self, skipped={s: n for s, n in self.skipped.items() if s in set(streams)})
+    def of_streams(self, streams: Collection[int], stream_of: Callable[[int], int]) -> "BadRecords":
+        """These without those of other logical streams. stream_of: gives an index's stream."""
+        kept = {lost: instead for lost, instead in self.ledger.items() if stream_of(lost) in streams}
+        ledger = self.ledger if len(kept) == len(self.ledger) else Ledger(kept)
+        return BadRecords(ledger, {s: n for s, n in self.skipped.items() if s in streams})
 
 
 NO_BAD_RECORDS = BadRecords()

@@ -66,7 +66,7 @@ def position_of(plan: SeekablePlan, state: State) -> Position:
                 f"cursors: expected those of logical streams {missing} too, got none; give the states of all processes"
             )
         cursors = {stream: state.cursors[stream] for stream in owned}
-        losses = losses.of_streams(owned)
+        losses = losses.of_streams(owned, plan.streams_in_blocks(state.streams.q).stream_of)
     segments = state.segments
     stride = plan.batching.stride
     if segments.stride_of(state.step) != stride:

@@ -109,6 +109,8 @@ class PackPlan:
         [(0, 0, 3), (1, 0, 4), (1, 4, 4), (1, 8, 1)]
         """
         wanted = self._checked(keys)
+        self._words.check()
+        self._lengths.check()
         rules, (words,) = self._settings.rules, self._words.arrays
         blocks = self._first_rows.searchsorted(wanted, "right") - 1
         if not self._all_good and not self._good[blocks].all():
@@ -153,6 +155,7 @@ class PackPlan:
         array([9])
         """
         keys = np.asarray(documents)
+        self._lengths.check()
         return self._by_feature([lengths[keys].astype(np.int64) for lengths in self._lengths.arrays])
 
     def fingerprint(self) -> dict[str, Any]:

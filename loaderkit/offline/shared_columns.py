@@ -29,6 +29,12 @@ class SharedColumns:
     def _views(self) -> list[NDArray[Any]]:
         return [held.view() if isinstance(held, MappedArray) else held.views()[0] for held in self._held]
 
+    def check(self) -> None:
+        """FileChangedError where a file was written to or cut short since, as `MappedArray.check` says."""
+        for held in self._held:
+            if isinstance(held, MappedArray):
+                held.check()
+
     def __getstate__(self) -> dict[str, Any]:
         return {"_held": self._held}
 

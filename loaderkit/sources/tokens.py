@@ -127,7 +127,7 @@ class TokenDataSource:
     def _open(self) -> None:
         tokens, offsets, checksums = self._held
         self._tokens: Integers = _view(tokens) if isinstance(tokens, MappedArray | SharedArrays) else tokens
-        self._mapped = tokens if isinstance(tokens, MappedArray) else None
+        self._mapped = [held for held in (tokens, offsets) if isinstance(held, MappedArray)]
         self._blocks: CheckedBlocks | None = None
         if checksums is not None and not isinstance(tokens, SharedArrays):
             here = self._tokens
@@ -143,6 +143,7 @@ class TokenDataSource:
 
     def __getitem__(self, record_key: SupportsIndex) -> dict[str, NDArray[Any]]:
         key = check_key(record_key, len(self), self)
+        self._check_files()
         return {self.feature: self._run(int(self._offsets[key]), int(self._offsets[key + 1]))}
 
     def __getitems__(self, record_keys: ArrayLike) -> list[dict[str, NDArray[Any]]]:
@@ -159,6 +160,7 @@ class TokenDataSource:
         [7, 8]
         """
         key = check_key(record_key, len(self), self)
+        self._check_files()
         begin, end = int(self._offsets[key]), int(self._offsets[key + 1])
         if not 0 <= start <= stop <= end - begin:
             raise ValueError(
@@ -166,10 +168,12 @@ class TokenDataSource:
             )
         return {self.feature: self._run(begin + start, begin + stop)}
 
+    def _check_files(self) -> None:
+        for mapped in self._mapped:
+            mapped.check()
+
     def _run(self, begin: int, end: int) -> NDArray[Any]:
         if isinstance(self._tokens, np.ndarray):
-            if self._mapped is not None:
-                self._mapped.check()
             if self._blocks is not None:
                 self._blocks.check(begin * self._tokens.itemsize, end * self._tokens.itemsize)
             return self._tokens[begin:end]
@@ -184,6 +188,7 @@ class TokenDataSource:
     def lengths(self) -> NDArray[Any]:
         """The tokens of each document (documents,), for `plan_packing`; uint32 where all are below 2**32."""
         least = np.uint32 if len(self._tokens) < 1 << 32 else np.int64
+        self._check_files()
         lengths: NDArray[Any] = np.empty(len(self), least)
         np.subtract(self._offsets[1:], self._offsets[:-1], out=lengths, casting="unsafe")
         return lengths
@@ -215,6 +220,7 @@ class TokenDataSource:
         (array([1, 0]), array([4, 1]))
         """
         keys = check_keys(record_keys, len(self), self)
+        self._check_files()
         return self._offsets[keys].astype(np.int64), self._offsets[keys + 1].astype(np.int64)
 
     def slices(self, begins: IntArray, ends: IntArray) -> list[NDArray[Any]]:
@@ -230,8 +236,7 @@ class TokenDataSource:
         [[7, 8]]
         """
         tokens, size = self._tokens, self.dtype.itemsize
-        if self._mapped is not None:
-            self._mapped.check()
+        self._check_files()
         if isinstance(tokens, np.ndarray):
             runs = [tokens[begin:end] for begin, end in zip(begins.tolist(), ends.tolist())]
         else:

@@ -627,16 +627,18 @@ def test_skipping_changes_rows_from_construction():
         )
 
 
-def test_streams_skip_on_their_own():
-    """With logical streams each leaves out its own bad records, and each process tells of its own streams'."""
+@pytest.mark.parametrize("policy", ["skip", "replace"])
+def test_streams_lose_records_on_their_own(policy):
+    """With logical streams each loses its own bad records, and each process tells of its own streams'."""
 
     def shard(h: int, count: int) -> list[Any]:
         loader = loader_of(
             40,
             bad_at(1, 2, 12, 30),
+            lk.Filter(lambda element: element != 7),
             lk.Batch(global_batch_size=4),
             num_epochs=None,
-            on_record_error="skip",
+            on_record_error=policy,
             logical_streams=2,
             shard_options=lk.ShardOptions(h, count),
         )
@@ -651,10 +653,12 @@ def test_streams_skip_on_their_own():
     again.set_state([first[2], second[2]])
     assert again.bad_records == whole[1]
     assert json.loads(again.get_state())["bad_records"] == json.loads(whole[2])["bad_records"]
-    for host in (first, second):  # the whole run's state tells each host its own
+    for host in (first, second):  # the states of all tell each host its own
         part = iter(host[3])
-        part.set_state(whole[2])
-        assert part.bad_records == host[1] > 0
+        for states in (whole[2], [first[2], second[2]]):
+            part.set_state(states)
+            assert part.bad_records == host[1] > 0
+        assert part.get_state() == host[2]
 
 
 def test_what_is_read_instead_is_named_in_later_errors():

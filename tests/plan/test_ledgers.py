@@ -32,9 +32,9 @@ def test_a_part_of_what_is_known_is_what_belongs_to_it(ledger, skipped, index, s
     earlier = known.before(index)
     assert dict(earlier.ledger) == {lost: instead for lost, instead in ledger.items() if lost < index}
     assert earlier.skipped == skipped
-    of_streams = known.of_streams(streams)
+    of_streams = known.of_streams(streams, lambda lost: lost % 4)
     assert of_streams.skipped == {s: n for s, n in skipped.items() if s in streams}
-    assert of_streams.ledger == known.ledger
+    assert of_streams.ledger == {lost: instead for lost, instead in ledger.items() if lost % 4 in streams}
 
 
 def about(lost: int, index: int) -> str:

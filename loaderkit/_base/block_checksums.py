@@ -111,23 +111,16 @@ class CheckedBlocks:
 
     def check(self, begin: int, end: int) -> None:
         """Compares the blocks that hold the bytes begin to end of the data; ChecksumError for the first wrong one."""
-        if self._all_good or begin >= end:
-            return
-        first, stop = begin // BLOCK_BYTES, -(-end // BLOCK_BYTES)
-        if not self._good[first:stop].all():
-            self._compare(np.arange(first, stop))
+        self.check_each(np.array([begin]), np.array([end]))
 
     def check_each(self, begins: Int64Array, ends: Int64Array) -> None:
         """`check` of many ranges, (n,) int64 each."""
         if self._all_good:
             return
         some = ends > begins
-        begins, ends = begins[some], ends[some]
-        if not len(begins):
-            return
-        firsts, lasts = begins // BLOCK_BYTES, (ends - 1) // BLOCK_BYTES
-        most = int((lasts - firsts).max())
-        touched = firsts if not most else np.minimum(firsts[:, None] + np.arange(most + 1), lasts[:, None])
+        firsts, lasts = begins[some] // BLOCK_BYTES, (ends[some] - 1) // BLOCK_BYTES
+        following = np.arange((lasts - firsts).max(initial=0) + 1)
+        touched = np.minimum(firsts[:, None] + following, lasts[:, None])
         if not self._good[touched].all():
             self._compare(np.unique(touched))
 

@@ -9,7 +9,7 @@ from typing import Any
 from .exit_status import UsageError
 
 
-def named_function(option: str, name: str) -> Callable[[Any], Any]:
+def named_function(option: str, name: str) -> Callable[..., Any]:
     """A Python function by its module and name; UsageError where there is none.
 
     option: that gives it. name: such as "filters:is_cat" or "package.filters:is_cat"; modules of the current folder

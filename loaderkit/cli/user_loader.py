@@ -1,7 +1,6 @@
 """A loader of the user's, for commands: of a script's first iter(loader), or of a function module:function."""
 
 import argparse
-import importlib
 import os
 import runpy
 import sys
@@ -11,6 +10,7 @@ from typing import Any, NoReturn
 from loaderkit._loader.loader import DataLoader
 
 from .exit_status import ExitStatus, UsageError
+from .named_function import named_function
 
 OnLoader = Callable[[DataLoader[Any], Any], int]
 
@@ -34,9 +34,8 @@ def with_loader(name: str, arguments: list[str], work: OnLoader) -> int:
         arguments: the script's.
         work: takes the loader, and the step where the function gave one; gives the exit status.
     """
-    module, colon, function = name.rpartition(":")
-    if colon and not os.path.exists(name):
-        loader, step = _of_function(module, function)
+    if ":" in name and not os.path.exists(name):
+        loader, step = _of_function(name)
         return work(loader, step)
     if not os.path.isfile(name):
         raise UsageError(f"SCRIPT: expected a script or module:function, got {name}, which isn't there")
@@ -69,15 +68,8 @@ def with_loader(name: str, arguments: list[str], work: OnLoader) -> int:
     )
 
 
-def _of_function(module: str, function: str) -> tuple[DataLoader[Any], Any]:
-    sys.path.insert(0, os.getcwd())
-    try:
-        make = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError) as error:
-        raise UsageError(f"MODULE:FUNCTION: expected a function that can be imported, got {error}") from error
-    if not callable(make):
-        raise UsageError(f"MODULE:FUNCTION: expected a function, got {make!r:.80}")
-    made = make()
+def _of_function(name: str) -> tuple[DataLoader[Any], Any]:
+    made = named_function("MODULE:FUNCTION", name)()
     loader, step = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
     if not isinstance(loader, DataLoader):
         raise UsageError(

@@ -2,17 +2,17 @@
 
 import argparse
 import contextlib
-import gzip
 import os
-import shutil
+import sys
 import tempfile
-import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from loaderkit._base.sizes import number_of_bytes
-from loaderkit.errors import DataFormatError
+from loaderkit._chunk_cache.settings import Cache
+from loaderkit._storage.names import file_parts
 from loaderkit.sources import SubsetDataSource
+from loaderkit.sources.tar_unpacking import unpacked_parts
 from loaderkit.writing.formats import FORMATS
 from loaderkit.writing.formats import write_format as named_format
 from loaderkit.writing.map_shards import map_shards
@@ -155,21 +155,10 @@ def _unpacked(names: list[str]) -> Iterator[list[str]]:
         yield names
         return
     with tempfile.TemporaryDirectory(prefix="loaderkit-") as folder:
-        yield [
-            _unpack(name, os.path.join(folder, str(i))) if name.endswith(TGZ) else name
-            for i, name in enumerate(names)
-        ]
-
-
-def _unpack(name: str, folder: str) -> str:
-    base = os.path.basename(name)
-    os.makedirs(folder)
-    path = os.path.join(folder, base[: -len(next(end for end in TGZ if base.endswith(end)))] + ".tar")
-    try:
-        with gzip.open(name, "rb") as packed, open(path, "wb") as file:
-            shutil.copyfileobj(packed, file)
-    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-        raise DataFormatError(
-            f"{name}: expected an archive packed by gzip, got another or a cut one: {error}"
-        ) from None
-    return path
+        cache, unpacked = Cache(folder, sys.maxsize), list[str]()
+        for name in names:
+            if name.endswith(TGZ):
+                unpacked += [part.path for part in unpacked_parts(file_parts([name]), cache, None)]
+            else:
+                unpacked.append(name)
+        yield unpacked

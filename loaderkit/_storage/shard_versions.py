@@ -50,12 +50,3 @@ def ask_each(
             raise version
         versions.append(version)
     return versions
-
-
-def version_values(versions: Sequence[ObjectVersion]) -> list[list[int | str]]:
-    """Versions as JSON values.
-
-    >>> version_values([ObjectVersion(3, "abc")])
-    [[3, 'abc']]
-    """
-    return [[version.size, version.tag] for version in versions]

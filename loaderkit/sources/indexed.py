@@ -27,7 +27,6 @@ from loaderkit._record_index.shard_set import ShardSet
 from loaderkit._record_index.span_reader import SpanReader
 from loaderkit._storage.names import FilePart, file_parts, redacted
 from loaderkit._storage.range_reader import RangeReader
-from loaderkit._storage.shard_versions import version_values, versions_of
 from loaderkit.errors import DataFormatError
 
 from .content import digest_of
@@ -234,10 +233,6 @@ class IndexedDataSource(Closing):
         if self._selection is not None:
             told["parts"] = digest_of([self._selection.ends.tolist(), self._selection.offsets.tolist()])
         return told
-
-    def file_versions(self) -> Any:
-        """What tells exactly these files from others, as JSON values: sizes, and ETags or times."""
-        return version_values(versions_of(self._ranges))
 
     def close(self) -> None:
         """Closes the open files and connections; a later read opens them again."""

@@ -12,7 +12,6 @@ from loaderkit._record_index.check import sample_of
 from loaderkit._record_index.shard_set import base_name
 from loaderkit._storage.names import FilePart, file_parts, is_remote, redacted
 from loaderkit._storage.open_ranges import open_ranges
-from loaderkit._storage.shard_versions import version_values, versions_of
 from loaderkit._system.file_identity import FileIdentity
 from loaderkit._system.shared_memory import goes_to_a_worker
 from loaderkit.errors import DataFormatError
@@ -109,10 +108,6 @@ class TableFiles:
             "bytes": sum(self._sizes),
             "data": digest_of([names, self._sizes, self._samples, parts]),
         }
-
-    def file_versions(self) -> Any:
-        """What tells exactly these files from others, as JSON values: sizes, and ETags or times."""
-        return version_values(versions_of(self._ranges))
 
     def close(self) -> None:
         """Closes connections."""

@@ -16,7 +16,6 @@ from loaderkit._storage.names import redacted
 from loaderkit._storage.open_ranges import open_ranges
 from loaderkit._storage.range_reader import ObjectVersion, RangeReader
 from loaderkit._storage.read_plan import REMOTE_GAP, plan_reads, slices_of
-from loaderkit._storage.shard_versions import version_values, versions_of
 
 from .indexed import REMOTE_READ_AHEAD, cached_spans
 from .integer_arrays import place_of_integers
@@ -96,10 +95,6 @@ class TokenFile:
         begins, ends = (self._begin + self.dtype.itemsize * places for places in (begins, ends))
         spans = self._read(begins, ends) if self._pages is None else self._read_pages(begins, ends)
         return [np.frombuffer(span, self.dtype) for span in spans]
-
-    def file_versions(self) -> Any:
-        """What tells exactly these files from others, as JSON values: size, and ETag or time."""
-        return version_values(versions_of(self._ranges))
 
     def whole(self, out: NDArray[Any]) -> None:
         """Reads all elements.

@@ -8,6 +8,8 @@ belongs to one version of it.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from loaderkit._storage.shard_versions import versions_of
+
 from .content import content_hash, digest_of, sampled_keys
 from .fingerprint import fingerprint_of
 from .protocol import read_record
@@ -45,6 +47,11 @@ def _file_versions(source: Any) -> Iterator[Any]:
         return
     if callable(told := getattr(type(source), "file_versions", None)):
         yield told(source)
+        return
+    if ranges := getattr(source, "__dict__", {}).get(
+        "_ranges"
+    ):  # so named in each source that reads by ranges
+        yield [[version.size, version.tag] for version in versions_of(ranges)]
         return
     for _, part in attributes_of(source):
         yield from _file_versions(part)

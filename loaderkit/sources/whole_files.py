@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from loaderkit._storage.names import is_remote, redacted
 from loaderkit._storage.open_ranges import all_remote, open_ranges
 from loaderkit._storage.range_reader import ObjectVersion
-from loaderkit._storage.shard_versions import version_values, versions_of
 from loaderkit._system.shared_memory import goes_to_a_worker
 
 from .content import digest_of
@@ -76,10 +75,6 @@ class WholeFiles:
         """
         sizes = [None if is_remote(path) else self._size(place) for place, path in enumerate(self.paths)]
         return {"files": len(sizes), "data": digest_of([list(names), sizes])}
-
-    def file_versions(self) -> Any:
-        """What tells exactly these files from others, as JSON values: sizes, and ETags or times."""
-        return version_values(versions_of(self._ranges))
 
     def close(self) -> None:
         """Closes the open files; a later read opens its files again."""

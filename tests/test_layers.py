@@ -51,7 +51,7 @@ IMPORTS = {
     "_runtime.executors _runtime.cluster _stats",
     "_loader": "errors _base _system _chunk_cache _order _plan _state samplers sources transforms _runtime.executors "
     "_runtime.worker _runtime.feeder _runtime.cluster _iterator _stats",
-    "offline": "errors _base _system _order _packing samplers sources transforms _runtime.worker _loader",
+    "offline": "errors _base _system _order _formats _packing samplers sources transforms _runtime.worker _loader",
     "datasets": "errors _base _system sources _loader writing",
     "writing": "errors _base _system _order _formats _storage samplers sources transforms _runtime.worker _loader",
     "observe": "_base _system _iterator _loader _order _plan _runtime.worker _stats sources transforms",

@@ -8,7 +8,6 @@ The file is a `.npy` file that numpy reads by itself. Behind the bytes of the ar
 """
 
 import dataclasses
-import io
 import json
 import os
 import struct
@@ -168,14 +167,6 @@ def encoded_trailer(trailer: ArrayTrailer) -> bytes:
     """The bytes behind the array."""
     document = json.dumps(sealed(dataclasses.asdict(trailer), _SEAL), allow_nan=False).encode()
     return document + _END.pack(len(document), MAGIC)
-
-
-def array_header(dtype: np.dtype[Any], records: int) -> bytes:
-    """The head of a `.npy` file of an array (records,)."""
-    head = io.BytesIO()
-    fields = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (records,)}
-    np.lib.format.write_array_header_1_0(head, fields)
-    return head.getvalue()
 
 
 def trailer_of(values: NDArray[Any], **told: Any) -> ArrayTrailer:

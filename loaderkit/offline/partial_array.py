@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 
 from loaderkit._base.block_checksums import BlockChecksums, CheckedBlocks, checksums_of_text
 from loaderkit._base.canonical_json import check_seal, sealed
+from loaderkit._formats.npy import array_header
 from loaderkit._system.descriptors import above_standard
 from loaderkit._system.whole_file import naming, whole_file
 from loaderkit.errors import DataFormatError
 
-from .array_file import array_header, encoded_trailer, open_array, trailer_of
+from .array_file import encoded_trailer, open_array, trailer_of
 
 OURS = r"values\.npy|progress\.json"  # the names of the two
 
@@ -108,7 +109,7 @@ class PartialArray:
 
     def _end_of(self, done: int) -> int:
         dtype = np.dtype(self.progress.dtype)
-        return len(array_header(dtype, self.progress.records)) + done * dtype.itemsize
+        return len(array_header(dtype, (self.progress.records,))) + done * dtype.itemsize
 
     def values(self) -> NDArray[Any]:
         """The values that were there when it was opened (done,), read-only."""
@@ -120,7 +121,7 @@ class PartialArray:
     def append(self, values: NDArray[Any]) -> None:
         """The next values (n,), all of one dtype."""
         if not self.done:
-            self._file.write(array_header(values.dtype, self.progress.records))
+            self._file.write(array_header(values.dtype, (self.progress.records,)))
         data = values.tobytes()
         with naming(self._values):
             self._file.write(data)

@@ -9,12 +9,11 @@ from typing import Any
 
 from loaderkit._system.locked_folder import locked_folder
 from loaderkit._system.made_folder import Made, unfinished_folder
-from loaderkit.sources.made_of import made_of
 from loaderkit.writing.formats import FORMATS
 from loaderkit.writing.formats import write_format as named_format
 from loaderkit.writing.parallel_encoding import encoded_by_workers
-from loaderkit.writing.run_jobs import WRITER, run_jobs, shard_jobs
-from loaderkit.writing.shard_jobs import DONE, ShardJobs, sync
+from loaderkit.writing.run_jobs import made_of_format, run_jobs
+from loaderkit.writing.shard_jobs import DONE, sync
 from loaderkit.writing.shard_stream import write_by_size
 from loaderkit.writing.source_shard import SourceShards
 from loaderkit.writing.write_format import WriteFormat
@@ -72,8 +71,7 @@ def run(options: argparse.Namespace) -> int:
         ours = rf"{re.escape(os.path.basename(options.output))}-\d{{6}}\.{form.extension}({re.escape(DONE)})?"
         asked = None
         if most is None:
-            arguments = {"format": form.name, "number": options.number}
-            asked = made_of(opened.source, {}, version=None, writer=WRITER, arguments=arguments)
+            asked = made_of_format(opened.source, {}, form.name, number=options.number)
         with (
             data_errors(),
             locked_folder(folder),
@@ -119,15 +117,14 @@ def write_by_number(
         range(place * options.number, min((place + 1) * options.number, len(source)))
         for place in range(count)
     ]
-    asked = {"made": made.asked, "encoder": repr(encoder)}
-    files = [_partial(options, name) for name in names]
-    jobs = ShardJobs(
+    results = run_jobs(
         SourceShards(source, form, encoder, shards, drop=False),
-        shard_jobs(asked, shards),
-        [file + DONE for file in files],
-        files,
+        [made.asked, repr(encoder)],
+        shards,
+        [_partial(options, name) for name in names],
+        worker_count=options.processes,
     )
-    return names, [made.records for made in run_jobs(jobs, worker_count=options.processes)]
+    return names, [made.records for made in results]
 
 
 def _name(options: argparse.Namespace, form: WriteFormat, place: int) -> str:

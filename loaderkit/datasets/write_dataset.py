@@ -9,17 +9,13 @@ from functools import reduce
 from itertools import accumulate
 from typing import Any
 
-from loaderkit._base.canonical_json import digest
 from loaderkit._system.locked_folder import locked_folder
 from loaderkit._system.made_folder import MADE, Made, delete_finished_work, names_below, unfinished_folder
 from loaderkit._system.versions import present_versions
-from loaderkit._system.whole_file import whole_file
-from loaderkit.sources.made_of import made_of
 from loaderkit.writing.map_shards import shard_count
 from loaderkit.writing.record_stream import source_or_none, source_records
-from loaderkit.writing.run_jobs import WRITER
 from loaderkit.writing.shard_jobs import safe_on_disk, sync
-from loaderkit.writing.write import checked_sizes, write
+from loaderkit.writing.write import asked_for, checked_sizes, write
 
 from .card import CARD, DatasetCard, ShardFile, is_name, is_split, write_card
 from .features import differing_field, features_of, joined_features
@@ -27,7 +23,7 @@ from .find import data_dir_of
 from .open import check_format, open_files
 from .versions import is_version
 
-_OURS = rf"[\w-]+\.done|finished/({CARD}|[\w-]+(\.partial)?/([^/]*\.\w+|spool)?)?"
+_OURS = rf"finished/({CARD}|[\w-]+(\.partial)?/([^/]*\.\w+|spool)?)?"
 SAMPLED = 64  # records, spread over a split, from which the features are told
 INDEX = ".lkx"
 
@@ -104,9 +100,8 @@ def write_dataset(
             files, index, features = {}, {}, {}
             for split, records in splits.items():
                 path = os.path.join(finished, split)
-                done = os.path.join(partial, f"{split}.done")
                 try:
-                    _write_split(records, path, done, format, shards, shard_bytes, worker_count)
+                    _write_split(records, path, format, shards, shard_bytes, worker_count)
                     files[split], sample, found = _inspect(path, split, format)
                     for record in sample:
                         _check_record(record, keys)
@@ -141,36 +136,23 @@ def write_dataset(
 
 def _split_of(name: str) -> str:
     """The split that a name below the folder of unfinished work is of."""
-    return name.removeprefix("finished/").partition("/")[0].removesuffix(".done").removesuffix(".partial")
+    return name.removeprefix("finished/").partition("/")[0].removesuffix(".partial")
 
 
 def _write_split(
-    records: Any,
-    path: str,
-    done: str,
-    data_format: str,
-    shards: int | None,
-    shard_bytes: int | None,
-    worker_count: int,
+    records: Any, path: str, data_format: str, shards: int | None, shard_bytes: int | None, worker_count: int
 ) -> None:
     source = source_or_none(records)
-    asked = None
     if source is not None:
         if shard_bytes is None:
             shards = shard_count(shards, len(source))
-        how = {"format": data_format, "shards": shards, "shard_bytes": shard_bytes}
-        asked = digest(made_of(source, {}, version=None, writer=WRITER, arguments=how))
-        if os.path.isdir(path) and _text_of(done) == asked:
+        there = Made.read(path)
+        if there is not None and there.asked == asked_for(source, data_format, shards, shard_bytes):
             return
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(done)  # it would vouch for the files that are written here, were its source asked for again
     write(
         records, path, format=data_format, shards=shards, shard_bytes=shard_bytes, worker_count=worker_count,
         overwrite=True,
     )  # fmt: skip
-    if asked is not None:
-        with whole_file(done) as file:
-            file.write(asked.encode())
 
 
 def _inspect(path: str, split: str, data_format: str) -> tuple[tuple[ShardFile, ...], list[Any], str | None]:
@@ -283,11 +265,3 @@ def _check_absent(folder: str, name: str) -> None:
         raise FileExistsError(
             f"name: expected a version that isn't there, got {name}, which is in {folder}; write another version"
         )
-
-
-def _text_of(path: str) -> str | None:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read()
-    except FileNotFoundError:
-        return None

@@ -98,7 +98,7 @@ class PartialArray:
         return progress if os.path.exists(self._values) else None
 
     def _check_head(self, advice: str) -> None:
-        head = array_header(np.dtype(self.progress.dtype), self.progress.records)
+        head = array_header(np.dtype(self.progress.dtype), (self.progress.records,))
         with above_standard(), open(self._values, "rb") as file:
             found = file.read(len(head))
         if found != head or os.path.getsize(self._values) < self._end_of(self.done):

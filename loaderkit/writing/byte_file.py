@@ -46,7 +46,7 @@ class ByteFile:
         self._file = new_file(path)
         self.nbytes = 0
 
-    def add(self, encoded: bytes) -> None:
+    def add(self, encoded: Any) -> None:
         """Appends the bytes."""
         self._file.write(encoded)
         self.nbytes += len(encoded)

@@ -1,25 +1,20 @@
 """Map-and-write and map-reduce over the shards of a source, by a loader's workers."""
 
-import dataclasses
 import functools
 import json
 import os
-import re
 from collections.abc import Callable, Collection
 from typing import Any
 
 from loaderkit._base.integers import at_least
-from loaderkit._system.made_folder import Made
 from loaderkit._system.whole_file import whole_file
 from loaderkit.sources import check_source
-from loaderkit.sources.made_of import made_of
 
 from .dropped import check_list, list_path
-from .formats import format_of_path, libraries_of
+from .formats import format_of_path
 from .formats import write_format as named_format
-from .run_jobs import WRITER, dropped_of, equal_shards, run_jobs, shard_jobs
+from .run_jobs import dropped_of, equal_shards, made_of_format, run_jobs
 from .shard_function import MappedShards, ShardFunction
-from .shard_jobs import DONE, ShardJobs
 from .shard_result import ShardResult, json_value
 from .target import WriteTarget, shard_names
 from .write_format import RecordEncoder, WriteFormat
@@ -89,25 +84,20 @@ def map_shards(
     count = shard_count(shards, len(source))
     keys = equal_shards(len(source), count)
     drop = on_record_error == "drop"
-    work = ShardFunction(function, source, per_record=per == "record", drop=drop, reduce=reduce)
-    made = Made(
-        made_of(
-            source,
-            {"function": function, "reduce": reduce},
-            version=version,
-            writer=WRITER,
-            arguments={
-                "format": None if write_format is None else write_format.name,
-                "per": per,
-                "shards": count,
-            },
-            modules=() if write_format is None else libraries_of(write_format.name),
-        )
+    work = ShardFunction(function, source, per_record=per == "record", reduce=reduce)
+    format_name = None if write_format is None else write_format.name
+    asked = made_of_format(
+        source, {"function": function, "reduce": reduce}, format_name, version=version, per=per, shards=count
     )
-    make_jobs = functools.partial(ShardJobs, drop=drop)
-    run = functools.partial(run_jobs, worker_count=worker_count, worker_kind=worker_kind)
+    run = functools.partial(
+        run_jobs,
+        files=write_format is not None,
+        drop=drop,
+        worker_count=worker_count,
+        worker_kind=worker_kind,
+    )
     if path is None:
-        return _reduced(reduce, run(make_jobs(MappedShards(work, keys), shard_jobs(made.asked or {}, keys))))
+        return _reduced(reduce, run(MappedShards(work, keys, drop), asked, keys))
     target = os.path.abspath(path)
     if drop:
         check_list(list_path(target))
@@ -115,27 +105,21 @@ def map_shards(
         raise ValueError(
             f"path: expected the name of a folder, got that of a file, {os.fspath(path)!r}; leave out its extension"
         )
-    extension = "value" if write_format is None else write_format.extension
-    ours = rf"\d{{5,}}-of-{count:05}\.{re.escape(extension)}({re.escape(DONE)})?"
-    if write_format is None:
-        ours += f"|{re.escape(os.path.basename(target))}"
     place = WriteTarget(target, is_file=write_format is None, overwrite=overwrite, allow=allow)
-    with place.unfinished(dataclasses.replace(made, names=ours), goes_on=True) as made:
-        jobs = shard_jobs(made.asked or {}, keys)
+    extension = "value" if write_format is None else write_format.extension
+    with place.unfinished(extension, asked, goes_on=True) as made:
+        names = shard_names(count, extension)
+        paths = [os.path.join(place.folder, name) for name in names]
+        encoder = None if write_format is None else _encoder(write_format, work, keys, drop)
+        results = run(MappedShards(work, keys, drop, write_format, encoder), made.asked, keys, paths)
+        result = None
         if write_format is None:
-            done = [os.path.join(place.folder, name + DONE) for name in shard_names(count, "value")]
-            results = run(make_jobs(MappedShards(work, keys), jobs, done))
             result = _reduced(reduce, results)
-            name = os.path.basename(target)
-            with whole_file(os.path.join(place.folder, name)) as file:
+            names = [os.path.basename(target)]
+            with whole_file(os.path.join(place.folder, names[0])) as file:
                 file.write(json.dumps(result, allow_nan=False).encode())
-            place.finish(made, [name], dropped_of(results) if drop else None)
-            return result
-        names = shard_names(count, write_format.extension)
-        files = [os.path.join(place.folder, name) for name in names]
-        make = MappedShards(work, keys, write_format, _encoder(write_format, work, keys))
-        results = run(make_jobs(make, jobs, [file + DONE for file in files], files))
-        return place.finish(made, names, dropped_of(results) if drop else None)
+        written = place.finish(made, names, dropped_of(results) if drop else None)
+        return result if write_format is None else written
 
 
 def _check(function: Any, path: Any, per: Any, reduce: Any, on_record_error: Any) -> None:
@@ -172,9 +156,9 @@ def _reduced(reduce: Callable[[Any, Any], Any] | None, results: list[ShardResult
     return json_value(functools.reduce(reduce, values), "reduce")
 
 
-def _encoder(write_format: WriteFormat, work: ShardFunction, keys: list[range]) -> RecordEncoder:
+def _encoder(write_format: WriteFormat, work: ShardFunction, keys: list[range], drop: bool) -> RecordEncoder:
     """Of the first record that is written, which decides the fields of all files."""
     for run in keys:
-        for record in work.outputs(run, []):
+        for record in work.outputs(run, [] if drop else None):
             return write_format.encoder(record)
     raise ValueError("function: expected one record or more to write, got none")

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator
 from operator import length_hint
 from typing import Any, cast
 
+from loaderkit._base.notes import annotate
 from loaderkit._system.progress_bar import progress_bar
 from loaderkit.errors import ChecksumError, FileChangedError
 from loaderkit.sources.naming import namer_of
 from loaderkit.sources.optional import many_reader
-from loaderkit.sources.protocol import require_source
+from loaderkit.sources.protocol import read_record, require_source
 from loaderkit.sources.tables import library_names
 
 from .dropped import Dropped, dropped_record
@@ -78,7 +79,7 @@ def source_records(
 
     Args:
         source: a data source.
-        dropped: gets the records whose reads raise, where `is_of_record` says so of the error; None raises it.
+        dropped: as `drop_or_raise` takes it, for reads that raise.
         start: the first number.
         stop: the number behind the last; None for all.
 
@@ -99,28 +100,36 @@ def source_records(
                 continue
         for key in keys:
             try:
-                record = source[key]
-            except Exception as error:
-                if dropped is not None and is_of_record(error):
-                    dropped.append(dropped_record(key, error, namer_of(source)(key)))
-                    continue
-                error.add_note(f"while record {key} was read")
-                raise
+                record = read_record(source, key)
+            except Exception as error:  # noqa: BLE001 - the source's
+                drop_or_raise(error, key, source, dropped)
+                continue
             yield key, record
 
 
-def is_of_record(error: Exception) -> bool:
-    """Whether an error is of one record; of others, such as a file that was changed, all records would be left out.
+def drop_or_raise(error: Exception, key: int, source: Any, dropped: Dropped) -> None:
+    """Adds a record to the list of those that are left out; raises the error, with the record's name, otherwise.
 
     Args:
-        error: which reading a record, or a function on it, raised.
+        error: which reading the record, or a function on it, raised.
+        key: of the record.
+        source: that has it.
+        dropped: the list; None where each error is raised. Those that aren't of one record always are: of a file that
+            was changed all records would be left out.
 
-    >>> is_of_record(ValueError()), is_of_record(FileChangedError()), is_of_record(OSError(errno.EMFILE, ""))
-    (True, False, False)
+    >>> dropped = []
+    >>> drop_or_raise(ValueError("no picture"), 7, [], dropped)
+    >>> dropped
+    [{'record_key': 7, 'error': 'ValueError: no picture'}]
     """
-    if isinstance(error, MemoryError | FileChangedError | ChecksumError):
-        return False
-    return not (isinstance(error, OSError) and error.errno in _OF_THE_MACHINE)
+    name = namer_of(source)(key)
+    of_record = not isinstance(error, MemoryError | FileChangedError | ChecksumError) and not (
+        isinstance(error, OSError) and error.errno in _OF_THE_MACHINE
+    )
+    if dropped is None or not of_record:
+        annotate(error, f"record_key {key}" + ("" if name is None else f" ({name})"))
+        raise error
+    dropped.append(dropped_record(key, error, name))
 
 
 def first_record(records: Iterable[Any]) -> tuple[Any, Iterator[Any]]:
@@ -196,14 +205,32 @@ def encoded_records(records: Iterable[Any], encoder: RecordEncoder, dropped: Dro
         encoder: of the format.
         dropped: gets the records that can't be encoded; None raises the error.
     """
+    return encoded_each(_counted(records), encoder, dropped)
+
+
+def _counted(records: Iterable[Any]) -> Iterator[tuple[int, Any]]:
     with progress_bar("records", None) as advance:
-        for number, record in enumerate(records):
+        for numbered in enumerate(records):
             advance(1)
-            try:
-                encoded = encode(encoder, record, number)
-            except (TypeError, ValueError) as error:
-                if dropped is None:
-                    raise
-                dropped.append(dropped_record(number, error))
-                continue
-            yield encoded
+            yield numbered
+
+
+def encoded_each(
+    numbered: Iterable[tuple[int, Any]], encoder: RecordEncoder, dropped: Dropped, source: Any = None
+) -> Iterator[Any]:
+    """What the encoder makes of records with their numbers.
+
+    Args:
+        numbered: the records.
+        encoder, dropped: as `encoded_records` takes them.
+        source: names the records that are left out.
+    """
+    for number, record in numbered:
+        try:
+            one = encode(encoder, record, number)
+        except (TypeError, ValueError) as error:
+            if dropped is None:
+                raise
+            dropped.append(dropped_record(number, error, namer_of(source)(number)))
+        else:
+            yield one

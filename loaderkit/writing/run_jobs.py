@@ -1,7 +1,7 @@
 """The shards of a set are made side by side by the workers of a loader; a run that was killed goes on where it was."""
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from loaderkit._base.canonical_json import digest
@@ -10,25 +10,38 @@ from loaderkit._loader.loader import DataLoader
 from loaderkit._order.sharding import NoSharding
 from loaderkit._system.progress_bar import progress_bar
 from loaderkit.samplers import SequentialSampler
+from loaderkit.sources.made_of import made_of
 
-from .shard_jobs import ShardJobs
+from .formats import libraries_of
+from .shard_jobs import DONE, MadeShard, ShardJobs
 from .shard_result import ShardResult
 
 WRITER = 1  # another one for a change that changes a byte of the files
 
 
-def shard_jobs(asked: dict[str, Any], shards: Sequence[range]) -> list[str]:
-    """The digest of each shard's job.
+def made_of_format(
+    source: Any,
+    functions: dict[str, Callable[..., Any] | None],
+    format_name: str | None,
+    *,
+    version: str | int | None = None,
+    **arguments: Any,
+) -> dict[str, Any]:
+    """What files of a format are made of, as `made_of` gives it.
 
     Args:
-        asked: a JSON value: what all shards are made of, and how.
-        shards: the keys of each shard's records.
-
-    >>> one, other = shard_jobs({"version": 1}, [range(3), range(3, 6)])
-    >>> one == other
-    False
+        source, functions, version: as `made_of` takes them.
+        format_name: of the files; None where there are none.
+        arguments: the others that decide the bytes.
     """
-    return [digest({**asked, "records": [shard.start, shard.stop]}) for shard in shards]
+    return made_of(
+        source,
+        functions,
+        version=version,
+        writer=WRITER,
+        arguments={"format": format_name, **arguments},
+        modules=libraries_of(format_name or ""),
+    )
 
 
 def equal_shards(records: int, count: int) -> list[range]:
@@ -50,18 +63,40 @@ def dropped_of(results: Sequence[ShardResult]) -> list[dict[str, Any]]:
 
 
 def run_jobs(
-    jobs: ShardJobs, *, worker_count: int | None = 0, worker_kind: str = "process"
+    make: Callable[[int, str | None], MadeShard],
+    asked: Any,
+    shards: Sequence[range],
+    paths: Sequence[str] | None = None,
+    *,
+    files: bool = True,
+    drop: bool = False,
+    worker_count: int | None = 0,
+    worker_kind: str = "process",
 ) -> list[ShardResult]:
     """The results of all shards in order; those that are done are read.
 
     Args:
-        jobs: the shards. Their folder is locked by the caller.
+        make: as `ShardJobs` takes it.
+        asked: JSON values: what all shards are made of, and how.
+        shards: the keys of each shard's records.
+        paths: of each shard its file, in a folder that the caller has locked; its `.done` file lies beside it. None
+            where nothing is kept.
+        files: whether they are written, or only values are made.
+        drop: whether records may have been left out of a shard that is there.
         worker_count, worker_kind: of the loader over the shards.
 
     >>> from loaderkit.writing.shard_jobs import MadeShard
-    >>> [result.records for result in run_jobs(ShardJobs(lambda shard, path: MadeShard(shard), ["a", "b"]))]
+    >>> results = run_jobs(lambda shard, path: MadeShard(shard), None, [range(3), range(3, 5)])
+    >>> [result.records for result in results]
     [0, 1]
     """
+    jobs = ShardJobs(
+        make,
+        [digest({"asked": asked, "records": [shard.start, shard.stop]}) for shard in shards],
+        None if paths is None else [path + DONE for path in paths],
+        paths if files else None,
+        drop,
+    )
     loader: DataLoader[Any] = DataLoader(
         data_source=jobs,
         sampler=SequentialSampler(len(jobs)),

@@ -5,18 +5,13 @@ from types import GeneratorType
 from typing import Any
 
 from loaderkit._base.notes import annotate
-from loaderkit.sources.naming import namer_of
-from loaderkit.sources.protocol import read_record, read_records
 
-from .dropped import dropped_record
-from .record_stream import is_of_record
+from .dropped import Dropped
+from .record_stream import drop_or_raise, source_records
 from .shard_jobs import MadeShard
 from .shard_result import json_value
 from .shard_stream import shard_writer
 from .write_format import RecordEncoder, WriteFormat
-
-# Records read in one call, as many as a batch often has: a source with `__getitems__` reads them in the disk's order.
-READ_AT_ONCE = 64
 
 
 class ShardFunction:
@@ -26,7 +21,6 @@ class ShardFunction:
         function: as `lk.map_shards` takes it.
         source: gives the records.
         per_record: whether the function takes one record.
-        drop: whether a bad record is left out.
         reduce: folds values; None where records are written.
     """
 
@@ -36,18 +30,17 @@ class ShardFunction:
         source: Any,
         *,
         per_record: bool,
-        drop: bool,
         reduce: Callable[[Any, Any], Any] | None,
     ) -> None:
         self.function, self.source, self.per_record = function, source, per_record
-        self.drop, self.reduce = drop, reduce
+        self.reduce = reduce
 
-    def outputs(self, keys: range, dropped: list[dict[str, Any]]) -> Iterator[Any]:
+    def outputs(self, keys: range, dropped: Dropped) -> Iterator[Any]:
         """What the function gives for the records of a shard, in order.
 
         Args:
             keys: the shard's records.
-            dropped: bad records are appended.
+            dropped: as `drop_or_raise` takes it.
         """
         if self.per_record:
             for _, found in self._of_each(keys, dropped):
@@ -61,7 +54,7 @@ class ShardFunction:
             )
         yield from found
 
-    def value(self, keys: range, dropped: list[dict[str, Any]]) -> tuple[Any, int]:
+    def value(self, keys: range, dropped: Dropped) -> tuple[Any, int]:
         """The value of a shard, and of how many values it was made; (None, 0) for none."""
         assert self.reduce is not None
         if not self.per_record:
@@ -72,57 +65,26 @@ class ShardFunction:
             try:
                 value = json_value(found, "function")
                 total = value if count == 0 else self.reduce(total, value)
-            except Exception as error:
-                self._name_record(error, key)
-                raise
+            except Exception as error:  # noqa: BLE001 - the user's function
+                drop_or_raise(error, key, self.source, None)
             count += 1
         return json_value(total, "reduce"), count
 
-    def _of_each(self, keys: range, dropped: list[dict[str, Any]]) -> Iterator[tuple[int, Any]]:
+    def _of_each(self, keys: range, dropped: Dropped) -> Iterator[tuple[int, Any]]:
         """Each key, and what the function gives for its record, but None; a generator's values as a list."""
-        for key, record in self._records_with_keys(keys, dropped):
+        for key, record in source_records(self.source, dropped, keys.start, keys.stop):
             try:
                 found = self.function(record)
                 if isinstance(found, GeneratorType):
                     found = [*found]
             except Exception as error:  # noqa: BLE001 - the user's function
-                self._bad(error, key, dropped)
+                drop_or_raise(error, key, self.source, dropped)
                 continue
             if found is not None:
                 yield key, found
 
-    def _records(self, keys: range, dropped: list[dict[str, Any]]) -> Iterator[Any]:
-        return (record for _, record in self._records_with_keys(keys, dropped))
-
-    def _records_with_keys(self, keys: range, dropped: list[dict[str, Any]]) -> Iterator[tuple[int, Any]]:
-        for start in range(keys.start, keys.stop, READ_AT_ONCE):
-            block = range(start, min(start + READ_AT_ONCE, keys.stop))
-            try:
-                records: list[Any] = read_records(self.source, list(block))
-            except Exception:  # noqa: BLE001 - one of them is bad: each is read by itself to find it
-                yield from self._one_by_one(block, dropped)
-                continue
-            yield from zip(block, records)
-
-    def _one_by_one(self, keys: range, dropped: list[dict[str, Any]]) -> Iterator[tuple[int, Any]]:
-        for key in keys:
-            try:
-                record = read_record(self.source, key)
-            except Exception as error:  # noqa: BLE001 - the source's
-                self._bad(error, key, dropped)
-                continue
-            yield key, record
-
-    def _bad(self, error: Exception, key: int, dropped: list[dict[str, Any]]) -> None:
-        if self.drop and is_of_record(error):
-            dropped.append(dropped_record(key, error, namer_of(self.source)(key)))
-            return
-        self._name_record(error, key)
-        raise error
-
-    def _name_record(self, error: Exception, key: int) -> None:
-        name = namer_of(self.source)(key)
-        annotate(error, f"lk.map_shards: record_key {key}" + ("" if name is None else f" ({name})"))
+    def _records(self, keys: range, dropped: Dropped) -> Iterator[Any]:
+        return (record for _, record in source_records(self.source, dropped, keys.start, keys.stop))
 
 
 def unchanged(record: Any) -> list[Any]:
@@ -140,6 +102,7 @@ class MappedShards:
     Args:
         shard_function: what is done.
         shards: the keys of each shard's records.
+        drop: whether a bad record is left out.
         write_format, encoder: of the files; None with `reduce`.
     """
 
@@ -147,18 +110,19 @@ class MappedShards:
         self,
         shard_function: ShardFunction,
         shards: list[range],
+        drop: bool,
         write_format: WriteFormat | None = None,
         encoder: RecordEncoder | None = None,
     ) -> None:
-        self._function, self._shards = shard_function, shards
+        self._function, self._shards, self._drop = shard_function, shards, drop
         self._format, self._encoder = write_format, encoder
 
     def __call__(self, shard: int, path: str | None) -> MadeShard:
         keys, encoder = self._shards[shard], self._encoder
-        dropped: list[dict[str, Any]] = []
+        dropped: Dropped = [] if self._drop else None
         if self._format is None:
             value, count = self._function.value(keys, dropped)
-            return MadeShard(count, dropped, value)
+            return MadeShard(count, dropped or [], value)
         assert path is not None
         assert encoder is not None
         count = 0
@@ -170,7 +134,7 @@ class MappedShards:
                     annotate(error, f"lk.map_shards: output {count} of shard {shard}")
                     raise
                 count += 1
-        return MadeShard(count, dropped)
+        return MadeShard(count, dropped or [])
 
     def _number(self, shard: int, count: int) -> int:
         """The number of an output, which no other output of any shard has: formats with keys make keys of it.

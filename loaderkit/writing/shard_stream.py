@@ -98,8 +98,10 @@ def write_spooled(
         folder: for the files.
         names: theirs.
     """
+    paths = [os.path.join(folder, name) for name in names]
     if len(names) == 1:
-        _write_shard(encoded, writing, encoder, os.path.join(folder, names[0]))
+        write_shard(encoded, writing, encoder, paths[0])
+        sync(paths[0])
         return
     spool = os.path.join(folder, "spool")
     count = 0
@@ -112,15 +114,26 @@ def write_spooled(
         if count < len(names):
             raise ValueError(f"shards: expected at most the {count} records, got {len(names)}")
         file.seek(0)
-        for shard, name in enumerate(names):
+        for shard, path in enumerate(paths):
             size = (shard + 1) * count // len(names) - shard * count // len(names)
             records = (pickle.load(file) for _ in range(size))
-            _write_shard(records, writing, encoder, os.path.join(folder, name))
+            write_shard(records, writing, encoder, path)
+            sync(path)
     os.unlink(spool)
 
 
-def _write_shard(encoded: Iterable[Any], writing: WriteFormat, encoder: RecordEncoder, path: str) -> None:
+def write_shard(encoded: Iterable[Any], writing: WriteFormat, encoder: RecordEncoder, path: str) -> int:
+    """Writes records to one file, which isn't safe on the disk yet; gives their number.
+
+    Args:
+        encoded: what the encoder made of the records.
+        writing: the format.
+        encoder: its encoder.
+        path: of the file.
+    """
+    count = 0
     with shard_writer(writing, path, encoder) as writer:
         for one in encoded:
             writer.add(one)
-    sync(path)
+            count += 1
+    return count

@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from loaderkit.sources.naming import namer_of
-
-from .dropped import Dropped, dropped_record
-from .record_stream import encode, source_records
+from .dropped import Dropped
+from .record_stream import encoded_each, source_records
 from .shard_jobs import MadeShard
-from .shard_stream import shard_writer
+from .shard_stream import write_shard
 from .write_format import RecordEncoder, WriteFormat
 
 
@@ -33,17 +31,8 @@ class SourceShards:
 
     def __call__(self, shard: int, path: str | None) -> MadeShard:
         assert path is not None
-        keys, written = self.shards[shard], 0
+        keys = self.shards[shard]
         dropped: Dropped = [] if self.drop else None
-        with shard_writer(self.writing, path, self.encoder) as writer:
-            for number, record in source_records(self.source, dropped, keys.start, keys.stop):
-                try:
-                    encoded = encode(self.encoder, record, number)
-                except (TypeError, ValueError) as error:
-                    if dropped is None:
-                        raise
-                    dropped.append(dropped_record(number, error, namer_of(self.source)(number)))
-                    continue
-                writer.add(encoded)
-                written += 1
-        return MadeShard(written, dropped or [])
+        numbered = source_records(self.source, dropped, keys.start, keys.stop)
+        encoded = encoded_each(numbered, self.encoder, dropped, self.source)
+        return MadeShard(write_shard(encoded, self.writing, self.encoder, path), dropped or [])

@@ -35,7 +35,7 @@ class TarEncoder:
         return key, b"".join(parts)
 
 
-class TarShardWriter:
+class TarShardWriter(ByteFile):
     """A `ShardWriter` of one archive.
 
     Args:
@@ -44,15 +44,10 @@ class TarShardWriter:
     """
 
     def __init__(self, path: str, fields: TarFields) -> None:
-        self._file = ByteFile(path)
+        super().__init__(path)
         self._seen: set[str] = set()
         if not fields.is_plain:
-            self._file.add(b"".join(member(DESCRIPTION.encode(), fields.to_bytes())))
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the archive so far."""
-        return self._file.nbytes
+            super().add(b"".join(member(DESCRIPTION.encode(), fields.to_bytes())))
 
     def add(self, encoded: tuple[str, bytes]) -> None:
         """Appends a record; ValueError where the archive has its key already."""
@@ -63,16 +58,12 @@ class TarShardWriter:
                 "'__key__' to number the records"
             )
         self._seen.add(key)
-        self._file.add(members)
+        super().add(members)
 
     def close(self) -> None:
         """Ends the archive."""
-        self._file.add(END_MARK)
-        self._file.close()
-
-    def abandon(self) -> None:
-        """Closes the file, and forgets what isn't on the disk."""
-        self._file.abandon()
+        super().add(END_MARK)
+        super().close()
 
 
 class TarWriting:

@@ -5,6 +5,7 @@ import dataclasses
 import os
 import re
 from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
 from loaderkit._system.folder_replacement import replace_folder, restore_folder
 from loaderkit._system.locked_folder import locked_folder
@@ -12,7 +13,7 @@ from loaderkit._system.made_folder import MADE, Made, delete_rest, foreign_name,
 
 from .dropped import Dropped, list_path, write_list
 from .formats import FORMATS
-from .shard_jobs import sync
+from .shard_jobs import DONE, sync
 
 _OF_A_SET = re.compile(r"\d{5,}-of-(\d{5,})\.(\w+)")
 
@@ -42,20 +43,24 @@ class WriteTarget:
         self.folder = self._path + ".partial"
 
     @contextlib.contextmanager
-    def unfinished(self, made: Made, *, goes_on: bool = False) -> Iterator[Made]:
+    def unfinished(self, extension: str, asked: dict[str, Any] | None, *, goes_on: bool) -> Iterator[Made]:
         """The folder for the unfinished files, locked; gives what it is of.
 
         Args:
-            made: of this run.
+            extension: of the files.
+            asked: what decides their bytes.
             goes_on: whether what an earlier run has finished stays.
         """
+        ours = rf"spool|\d{{5,}}(-of-\d{{5,}})?\.{re.escape(extension)}({re.escape(DONE)})?"
+        if self._is_file:
+            ours += f"|{re.escape(os.path.basename(self._path))}"
         check_target(self._path, self._overwrite, is_file=self._is_file)
         os.makedirs(os.path.dirname(self._path), exist_ok=True)
         with locked_folder(self.folder):
             restore_folder(self._path, self._path)
             check_target(self._path, self._overwrite, is_file=self._is_file)
             with unfinished_folder(
-                self.folder, made, goes_on=goes_on, overwrite=self._overwrite, allow=self._allow
+                self.folder, Made(asked, ours), goes_on=goes_on, overwrite=self._overwrite, allow=self._allow
             ) as found:
                 yield found
 

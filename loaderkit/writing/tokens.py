@@ -1,6 +1,5 @@
 """Token files are written: the tokens of documents one behind the other, and where each begins."""
 
-import contextlib
 from array import array
 from dataclasses import dataclass
 from typing import Any, Self
@@ -10,7 +9,7 @@ import numpy as np
 from loaderkit._base.block_checksums import BlockChecksums
 from loaderkit._formats.token_documents import token_file_head, token_file_rest
 
-from .byte_file import new_file
+from .byte_file import ByteFile
 from .write_format import RecordEncoder, ShardWriter
 
 
@@ -64,7 +63,7 @@ class TokenDocument:
         return tokens.tobytes()
 
 
-class TokenShardWriter:
+class TokenShardWriter(ByteFile):
     """A `ShardWriter` of one file.
 
     Args:
@@ -76,16 +75,16 @@ class TokenShardWriter:
         self._feature, self._dtype = encoder.feature, np.dtype(encoder.dtype)
         self._offsets = array("q", [0])
         self._checksums = BlockChecksums()
-        self._file = new_file(path)
-        self._begin = self._file.write(token_file_head(self._dtype, 0))
-        self.nbytes = self._begin
+        super().__init__(path)
+        super().add(token_file_head(self._dtype, 0))
+        self._begin = self.nbytes
 
     def add(self, encoded: bytes) -> None:
         """Appends a document, which may have no tokens."""
-        self._file.write(encoded)
+        super().add(encoded)
         self._checksums.update(encoded)
         self._offsets.append(self._offsets[-1] + len(encoded) // self._dtype.itemsize)
-        self.nbytes += len(encoded) + self._offsets.itemsize
+        self.nbytes += self._offsets.itemsize
 
     def close(self) -> None:
         """Ends the file, and writes the number of tokens to its head."""
@@ -94,12 +93,7 @@ class TokenShardWriter:
         self._file.write(token_file_rest(offsets, self._feature, end, self._dtype, self._checksums.values()))
         self._file.seek(0)
         self._file.write(token_file_head(self._dtype, tokens))
-        self._file.close()
-
-    def abandon(self) -> None:
-        """Closes the file, and forgets what isn't on the disk."""
-        with contextlib.suppress(OSError):
-            self._file.close()
+        super().close()
 
 
 class TokensWriting:

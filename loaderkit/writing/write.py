@@ -1,22 +1,18 @@
 """Writes records to files of any format."""
 
 import os
-import re
 from collections.abc import Collection, Iterator
 from typing import Any
 
 from loaderkit._base.integers import at_least
 from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit._storage.names import is_remote
-from loaderkit._system.made_folder import Made
-from loaderkit.sources.made_of import made_of
 
 from .dropped import Dropped, check_list, list_path
-from .formats import FORMATS, format_of_path, libraries_of, write_format
+from .formats import FORMATS, format_of_path, write_format
 from .parallel_encoding import encoded_by_workers
 from .record_stream import encoded_records, encoder_of, record_stream, source_or_none, source_records
-from .run_jobs import WRITER, dropped_of, equal_shards, run_jobs, shard_jobs
-from .shard_jobs import DONE, ShardJobs
+from .run_jobs import dropped_of, equal_shards, made_of_format, run_jobs
 from .shard_stream import write_by_bytes, write_spooled
 from .source_shard import SourceShards
 from .target import WriteTarget, shard_names
@@ -77,52 +73,70 @@ def write(
         raise ValueError(f"path: expected a local path, got {path!r}; write there and copy the files")
     if on_record_error not in ("raise", "drop"):
         raise ValueError(f"on_record_error: expected 'raise' or 'drop', got {on_record_error!r}")
-    by_name = format_of_path(path)
-    if format is None and by_name is None:
-        raise ValueError(
-            f"format: expected one for the folder {path!r}, got None; give format='array_record', or a file's name "
-            f"that ends in .{', .'.join(FORMATS)}"
-        )
-    writing = write_format(format or by_name or "")
-    if by_name not in (None, writing.name):
-        raise ValueError(
-            f"format: expected {by_name!r} for {path!r}, as its extension says, got {format!r}; give the file another "
-            f"name, such as {os.path.splitext(path)[0]}.{writing.extension}, or a folder's name without an extension"
-        )
-    is_file = by_name is not None
+    writing, is_file = _format_for(path, format)
     shards, shard_bytes = checked_sizes(shards, shard_bytes, is_file=is_file)
     target = WriteTarget(path, is_file=is_file, overwrite=overwrite, allow=allow)
-    names = None
-    if shards is not None:
-        names = [os.path.basename(path)] if is_file else shard_names(shards, writing.extension)
     source = source_or_none(records)
     drop = on_record_error == "drop"
     if drop:
         check_list(list_path(path))
-    if source is not None and names is not None and len(names) > 1:
+    asked = None if source is None else asked_for(source, writing.name, shards, shard_bytes, version)
+    if source is not None and shards is not None and shards > 1:
         if read_options is not None:
             raise ValueError(
                 f"read_options: expected None for a source with shards={shards}, got {read_options}; give shard_bytes="
             )
-        return _write_source(source, writing, target, names, drop, worker_count, worker_kind, version)
-    extension = re.escape(writing.extension)
-    ours = (
-        rf"spool|\d{{5,}}(-of-\d{{5,}})?\.{extension}" if not is_file else re.escape(os.path.basename(path))
-    )
+        return _write_shards(source, writing, target, asked, shards, drop, worker_count, worker_kind)
     dropped: Dropped = [] if drop else None
-    with target.unfinished(Made(names=ours)) as made:
-        folder = target.folder
+    with target.unfinished(writing.extension, asked, goes_on=False) as made:
         if source is None:
             encoder, stream = encoder_of(writing, record_stream(records), drop)
             encoded = encoded_records(stream, encoder, dropped)
         else:
             encoder, _ = encoder_of(writing, _records_of(source, drop), drop)
             encoded = encoded_by_workers(source, encoder, dropped, worker_count, worker_kind, read_options)
-        if names is not None:
-            write_spooled(encoded, writing, encoder, folder, names)
+        if shards is None:
+            names = write_by_bytes(encoded, writing, encoder, target.folder, shard_bytes)
         else:
-            names = write_by_bytes(encoded, writing, encoder, folder, shard_bytes)
+            names = [os.path.basename(path)] if is_file else shard_names(shards, writing.extension)
+            write_spooled(encoded, writing, encoder, target.folder, names)
         return target.finish(made, names, dropped)
+
+
+def asked_for(
+    source: Any,
+    format_name: str,
+    shards: int | None,
+    shard_bytes: int | None,
+    version: str | int | None = None,
+) -> dict[str, Any]:
+    """What decides the bytes of a source's files, which `made.json` beside them says.
+
+    Args:
+        source: a data source.
+        format_name: of the files.
+        shards, shard_bytes: as `checked_sizes` gives them.
+        version: as `write` has it.
+    """
+    size = shard_bytes if shards is None else None
+    return made_of_format(source, {}, format_name, version=version, shards=shards, shard_bytes=size)
+
+
+def _format_for(path: str, name: str | None) -> tuple[WriteFormat, bool]:
+    """The format of a path, and whether it is one file's."""
+    by_name = format_of_path(path)
+    if name is None and by_name is None:
+        raise ValueError(
+            f"format: expected one for the folder {path!r}, got None; give format='array_record', or a file's name "
+            f"that ends in .{', .'.join(FORMATS)}"
+        )
+    writing = write_format(name or by_name or "")
+    if by_name not in (None, writing.name):
+        raise ValueError(
+            f"format: expected {by_name!r} for {path!r}, as its extension says, got {name!r}; give the file another "
+            f"name, such as {os.path.splitext(path)[0]}.{writing.extension}, or a folder's name without an extension"
+        )
+    return writing, by_name is not None
 
 
 def checked_sizes(shards: int | None, shard_bytes: int | None, *, is_file: bool) -> tuple[int | None, int]:
@@ -150,38 +164,31 @@ def checked_sizes(shards: int | None, shard_bytes: int | None, *, is_file: bool)
     return shards, shard_bytes or SHARD_BYTES
 
 
-def _write_source(
+def _write_shards(
     source: Any,
     writing: WriteFormat,
     target: WriteTarget,
-    names: list[str],
+    asked: dict[str, Any] | None,
+    shards: int,
     drop: bool,
     worker_count: int | None,
     worker_kind: str,
-    version: str | int | None,
 ) -> list[str]:
-    count = len(source)
-    if len(names) > count:
-        raise ValueError(f"shards: expected at most the {count} records, got {len(names)}")
-    ours = rf"\d{{5,}}-of-{len(names):05}\.{re.escape(writing.extension)}({re.escape(DONE)})?"
-    asked = made_of(
-        source,
-        {},
-        version=version,
-        writer=WRITER,
-        arguments={"format": writing.name, "shards": len(names)},
-        modules=libraries_of(writing.name),
-    )
-    with target.unfinished(Made(asked, ours), goes_on=True) as made:
+    if shards > len(source):
+        raise ValueError(f"shards: expected at most the {len(source)} records, got {shards}")
+    names = shard_names(shards, writing.extension)
+    with target.unfinished(writing.extension, asked, goes_on=True) as made:
         encoder, _ = encoder_of(writing, _records_of(source, drop), drop)
-        keys = equal_shards(count, len(names))
-        files = [os.path.join(target.folder, name) for name in names]
-        done = [file + DONE for file in files]
-        make = SourceShards(source, writing, encoder, keys, drop)
-        jobs = ShardJobs(
-            make, shard_jobs({"made": made.asked, "encoder": repr(encoder)}, keys), done, files, drop
+        keys = equal_shards(len(source), shards)
+        results = run_jobs(
+            SourceShards(source, writing, encoder, keys, drop),
+            [made.asked, repr(encoder)],
+            keys,
+            [os.path.join(target.folder, name) for name in names],
+            drop=drop,
+            worker_count=worker_count,
+            worker_kind=worker_kind,
         )
-        results = run_jobs(jobs, worker_count=worker_count, worker_kind=worker_kind)
         return target.finish(made, names, dropped_of(results) if drop else None)
 
 

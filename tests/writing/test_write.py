@@ -416,7 +416,7 @@ def test_an_error_names_the_record_and_the_shard_of_the_user(tmp_path):
     """Not the steps of the loader that ran over the shards."""
     with pytest.raises(lk.errors.FileChangedError) as caught:
         lk.write(Changed(), tmp_path / "set", format="jsonl", shards=2)
-    assert caught.value.__notes__ == ["while record 2 was read", "while shard 1 of 2 was made"]
+    assert caught.value.__notes__ == ["record_key 2", "while shard 1 of 2 was made"]
 
 
 def test_an_extension_says_the_format(tmp_path):

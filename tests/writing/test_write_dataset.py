@@ -84,15 +84,22 @@ def test_splits_have_the_same_fields(tmp_path, test, message):
     assert not (tmp_path / "numbers/1.0.0").exists()
 
 
-def test_what_a_kill_behind_the_rename_left_is_deleted(tmp_path, monkeypatch):
-    def killed(path):
-        if os.path.basename(path) == "numbers":
-            raise KeyboardInterrupt
+KILLED_BEHIND_THE_RENAME = """
+import os, signal, sys, loaderkit as lk
+from loaderkit.datasets import write_dataset as module
 
-    with monkeypatch.context() as patch:
-        patch.setattr(module, "sync", killed)
-        with pytest.raises(KeyboardInterrupt):
-            written(tmp_path)
+def sync(path):
+    if os.path.basename(path) == "numbers":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+module.sync = sync
+lk.write_dataset({"train": [{"x": 1}]}, "numbers:1.0.0", format="jsonl", data_dir=sys.argv[1])
+"""
+
+
+def test_what_a_kill_behind_the_rename_left_is_deleted(tmp_path):
+    run = subprocess.run([sys.executable, "-c", KILLED_BEHIND_THE_RENAME, str(tmp_path)], check=False)
+    assert run.returncode == -signal.SIGKILL
     assert (tmp_path / "numbers/1.0.0.partial").exists()
     with pytest.raises(FileExistsError, match="expected a version that isn't there"):
         written(tmp_path)
@@ -279,13 +286,13 @@ def test_processes_write_versions_at_the_same_time(tmp_path):
 
 
 def test_files_of_another_run_are_not_taken_for_those_of_this(tmp_path, monkeypatch):
-    """A run of other records was killed when it had replaced the files, before it said so."""
+    """A run of other records was killed when it had replaced the files of a split."""
     first, second = [{"x": 1}, {"x": 2}], [{"x": 3}, {"x": 4}]
 
     def run(records):
         lk.write_dataset({"train": records}, "n:1.0.0", format="jsonl", data_dir=tmp_path, shards=2)
 
-    for name, records in (("write_card", first), ("whole_file", second)):
+    for name, records in (("write_card", first), ("_inspect", second)):
         with monkeypatch.context() as patch:
             patch.setattr(module, name, None)
             with pytest.raises(TypeError, match="NoneType"):

@@ -58,11 +58,14 @@ class _Process:
 
     def look(self) -> None:
         """Finds the libraries that were loaded since the last time; an import brings them."""
-        first, self.modules = self.modules < 0, len(sys.modules)
+        first, modules = self.modules < 0, len(sys.modules)
         for path in _loaded():
             if any(name in os.path.basename(path) for name in _NAMES):
                 with contextlib.suppress(OSError):  # its file was replaced
                     self._add(ctypes.PyDLL(path, mode=os.RTLD_NOLOAD))
+        self.modules = (
+            modules  # last: threads that end meanwhile read it without the lock, and look, too, until then
+        )
         if first and all(library.get.__name__ == "omp_get_max_threads" for library in self.libraries):
             _warn_of_blas()
 

@@ -285,3 +285,19 @@ def test_a_child_that_is_forked_while_a_thread_computes_has_the_trainers_numbers
         assert now == shared and OneThread().run(int, again=False) == 0
     finally:
         assert _process.lock is not lock and not _process.inside
+
+
+def test_a_thread_that_ends_while_another_looks_for_libraries_looks_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Both imported the library: the second took it for looked at before it was found, and kept its first result."""
+    process, seen = one_thread._Process(), []
+
+    def loaded() -> set[str]:
+        seen.append(process.modules)
+        return set()
+
+    monkeypatch.setattr(one_thread, "_loaded", loaded)
+    monkeypatch.setattr(one_thread, "_warn_of_blas", lambda: None)
+    process.look()
+    assert seen == [-1] and process.modules == len(sys.modules)

@@ -345,7 +345,7 @@ KINDS = {
     "unfinished plan": Kind(
         _unfinished_plan,
         lambda path: _rows_of_plan(str(Path(path).parent.with_suffix(""))),
-        heals=True,
+        sees=True,
         **WORK,
         between="same",
         lock="damaged.plan.partial",

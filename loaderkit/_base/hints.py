@@ -257,6 +257,8 @@ def refusing_foreign_arguments(function: _Function) -> _Function:
     code = function.__code__
     max_positional = code.co_argcount
     known = frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+    named = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    needed = [word for word in named if word not in (function.__kwdefaults__ or {})]
     name = function.__qualname__.removesuffix(".__init__")
 
     @wraps(function)
@@ -265,6 +267,8 @@ def refusing_foreign_arguments(function: _Function) -> _Function:
             refuse_foreign_keywords(name, {word: keywords[word] for word in keywords if word not in known})
         if len(arguments) > max_positional and name in BY_NAME:
             raise TypeError(f"{name}() takes keyword arguments: {BY_NAME[name]}")
+        if name in BY_NAME and (lacking := [word for word in needed if word not in keywords]):
+            raise TypeError(f"{name}() lacks {', '.join(lacking)}: {BY_NAME[name]}")
         return function(*arguments, **keywords)
 
     return cast(_Function, checked)

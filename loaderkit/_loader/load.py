@@ -10,7 +10,7 @@ from loaderkit._runtime.worker.bad_record_handler import OnRecordError
 from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit.samplers import IndexSampler
 from loaderkit.sources import RandomAccessDataSource
-from loaderkit.sources.known_files import warn_of_file_names
+from loaderkit.sources.known_files import warn_of_columns, warn_of_file_names
 from loaderkit.sources.protocol import check_source
 from loaderkit.transforms.base import Batch
 from loaderkit.transforms.operations import Operation, as_operations
@@ -69,9 +69,10 @@ def load(
     """
     if drop_remainder and batch_size is None:
         raise ValueError("drop_remainder: expected False without a batch_size, got True; give batch_size too")
-    source = check_source(source)
+    source = check_source(source, "source")
     warn_of_file_names(source)
-    operations: list[Operation] = [*as_operations(transformations)]
+    warn_of_columns(source)
+    operations: list[Operation] = [*as_operations(transformations, "transformations")]
     if batch_size is not None:
         operations.append(Batch(batch_size, drop_remainder=drop_remainder))
     return DataLoader(

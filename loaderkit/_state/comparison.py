@@ -163,7 +163,7 @@ def _mismatch_text(found: dict[str, list[str]], saved: State, current: State, be
         if len(differences) > _MAX_LINES:
             lines.append(f"  and {len(differences) - _MAX_LINES} more")
     if "streams" in found:
-        lines.append(_streams_advice(saved))
+        lines.append(_streams_advice(saved, current))
     if "epoch" in found:
         owner = "the loader itself" if saved.epoch is None else f"loader.epoch({saved.epoch})"
         lines.append(f"It is a state of {owner}; restore it there.")
@@ -214,7 +214,14 @@ def _reweighed(saved: State) -> list[str]:
     return [f"There the saved run has the weights of a reweigh: {_shorten(shares)}."]
 
 
-def _streams_advice(saved: State) -> str:
+def _streams_advice(saved: State, current: State) -> str:
+    skips, skips_here = (
+        any(_name_of(operation) == "skip bad records" for operation in state.operations)
+        for state in (saved, current)
+    )
+    if skips != skips_here:
+        how = "with" if skips else "without"
+        return f'To go on with the saved stream, build the loader {how} on_record_error="skip".'
     if saved.streams is None:
         return "The saved stream has no operation that changes the number of rows; restore it without one."
     return f"To go on with the saved streams, build the loader with logical_streams={saved.streams.count}."

@@ -55,6 +55,8 @@ def parse(data: bytes | bytearray | memoryview) -> dict[str, Any]:
 
 
 def _as_bytes(data: Any) -> str:
+    if hasattr(data, "__fspath__") or (isinstance(data, str) and "{" not in data):
+        return f"; if it is the name of a file, give pathlib.Path({str(data)!r:.200}).read_bytes()"
     if isinstance(data, str):
         return "; if it is the document as text, give text.encode()"
     if isinstance(data, dict):

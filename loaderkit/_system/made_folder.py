@@ -72,9 +72,12 @@ class Made:
             return False
         if self.names is not None:
             return bool(re.fullmatch(f"({self.names})({TEMPORARY})?", name))
-        if name.endswith(".lkx"):  # an index that a source has made since, under the name that it gives
-            if name.removesuffix(".lkx") not in (self.files or ()) and not _INDEX_OF_A_SET.search(name):
+        index, _, part = name.partition(".parts/")  # of a scan that failed
+        if index.endswith(".lkx"):  # an index that a source has made since, under the name that it gives
+            if index.removesuffix(".lkx") not in (self.files or ()) and not _INDEX_OF_A_SET.search(index):
                 return False
+            if name.endswith("/"):
+                return not part
             with open(path, "rb") as file:
                 return file.read(len(_INDEX)) == _INDEX
         return name in (self.files or ()) and os.path.getsize(path) == (self.files or {})[name]

@@ -122,6 +122,11 @@ def format_by_content(name: str, begin: bytes) -> str:
 
 
 def _unknown(name: str, begin: bytes) -> UsageError:
+    if begin.startswith((b"LKPACK", b"\x93NUMPY")):
+        return UsageError(
+            f"{redacted(name)}: expected files of records, got a plan, tokens or another array; lk.PackedDataSource, "
+            "lk.TokenDataSource and lk.read_array compare theirs with their checksums as they read"
+        )
     got = f"{begin[:8]!r}..." if begin else "an empty file"
     return UsageError(
         f"{redacted(name)}: expected a file of a known format, got {got}; give --format, one of {', '.join(FORMATS)}"

@@ -102,19 +102,24 @@ def check_format(data_format: str) -> None:
         raise ValueError(f"format: expected one of {', '.join(_SOURCES)}, got {data_format!r:.60}")
 
 
-def open_files(data_format: str, paths: Sequence[str], index: str | None = None) -> Any:
+def open_files(
+    data_format: str, paths: Sequence[str], index: str | None = None, columns: list[str] | None = None
+) -> Any:
     """The source of files of a format.
 
     Args:
         data_format: as `lk.write` names it. ValueError for another.
         paths: of the files, in order.
         index: the file of their index; None where the source finds or makes it.
+        columns: of Parquet and Arrow files, which they must have; None for all that they have.
     """
     check_format(data_format)
     if data_format == "tokens":  # a source has one file
         each = [sources.TokenDataSource(path) for path in paths]
         return each[0] if len(each) == 1 else ConcatDataSource(each)
-    options = {} if index is None else {"index": index}
+    options: dict[str, Any] = {} if index is None else {"index": index}
+    if data_format in ("parquet", "arrow"):
+        options["columns"] = columns
     return getattr(sources, _SOURCES[data_format])(list(paths), **options)
 
 
@@ -144,7 +149,9 @@ def _whole_split(card: DatasetCard, folder: str, split: str) -> Any:
     paths = [_present(folder, file) for file in files]
     index = card.index.get(split)
     try:
-        source = open_files(card.format, paths, None if index is None else os.path.join(folder, index))
+        # Neither Parquet nor Arrow has a checksum of its columns' names: those of the card have to be there.
+        names = [*card.features] if isinstance(card.features, dict) else None
+        source = open_files(card.format, paths, None if index is None else os.path.join(folder, index), names)
     except ValueError as error:
         raise DataFormatError(f"{os.path.join(folder, CARD)}: {error}") from None
     records = sum(file.records for file in files)

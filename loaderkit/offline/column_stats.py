@@ -62,7 +62,7 @@ def column_stats(
     >>> found["columns"]["age"]["mean"], found["columns"]["age"]["std"], found["columns"]["pet"]["vocabulary"]
     (30.0, 10.0, [['cat', 1], ['dog', 1]])
     """
-    source = check_source(source)
+    source = check_source(source, "source")
     quantiles = at_least("quantiles", quantiles, 2)
     vocabulary = at_least("vocabulary", vocabulary, 0)
     if isinstance(columns, str):

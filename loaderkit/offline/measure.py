@@ -82,7 +82,7 @@ def measure(
     >>> lengths.tolist()
     [2, 1, 3]
     """
-    source = check_source(source)
+    source = check_source(source, "source")
     if not callable(fn):
         raise TypeError(f"fn: expected a function of a record, got {fn!r:.80}")
     if on_record_error != "raise" and not callable(on_record_error):

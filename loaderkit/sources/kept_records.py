@@ -99,7 +99,7 @@ class FolderOfRecords:
             raise DataFormatError(
                 f"{folder}/index: expected the index of a cache, got {header[:20]!r}; give another folder"
             )
-        written = os.pread(index, length, _HEADER.size)
+        written = os.pread(index, min(length, os.fstat(index).st_size), _HEADER.size)
         if written != said or theirs != records:
             raise ValueError(
                 f"folder: expected the cache of this source in {folder}, got that of another: "

@@ -4,6 +4,8 @@ import logging
 import re
 from typing import Any
 
+import numpy as np
+
 _log = logging.getLogger("loaderkit")
 
 # By the last of these in a file's name: "train-{00..63}.tar", "a.tfrecord-00000-of-00064", "b.csv@8".
@@ -50,6 +52,19 @@ def other_format(path: str, source: str) -> str:
     if kind is None or SOURCE_OF[kind] == source:
         return ""
     return f"by its name it is a .{kind} file: write lk.{SOURCE_OF[kind]}(...)"
+
+
+def warn_of_columns(source: Any) -> None:
+    """Logs a warning for a list of arrays of one length and other dimensions, as of features and labels.
+
+    Args:
+        source: any data source.
+    """
+    arrays = isinstance(source, list) and all(isinstance(each, np.ndarray) for each in source[:8])
+    shapes = [each.shape for each in source[:8]] if arrays else []
+    if len({*map(len, shapes)}) > 1 and len({shape[:1] for shape in shapes}) == 1:
+        told = (len(source), "one row of each", "lk.load({'x': ..., 'y': ...})")
+        _log.warning("load: the records are the %d arrays of the list; for records of %s write %s", *told)
 
 
 def warn_of_file_names(source: Any) -> None:

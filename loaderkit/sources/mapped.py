@@ -8,6 +8,7 @@ from typing import Any, SupportsIndex
 from numpy.typing import ArrayLike
 
 from loaderkit._base.tree import own_each
+from loaderkit.errors import NoResultError
 
 from .fingerprint import fingerprint_of
 from .naming import namer_of
@@ -27,7 +28,8 @@ class MapDataSource(SourceAdvice):
     Args:
         source: any data source.
         fn: takes a record, returns the new one. It runs wherever records are read, in worker processes too, so its
-            result must depend on the record alone. TypeError for what can't be called.
+            result must depend on the record alone. TypeError for what can't be called; NoResultError, when it is
+            read, for a function that gives None.
 
     >>> source = MapDataSource(["3 cats", "4 dogs"], str.split)
     >>> len(source), source[1]
@@ -50,7 +52,15 @@ class MapDataSource(SourceAdvice):
         key = check_key(record_key, len(self._source), self)
         # The function may change its record, and the source may hold that one.
         (record,) = own_each([read_record(self._source, key)])
-        return self._function(record)
+        return self._given(record)
+
+    def _given(self, record: Any) -> Any:
+        made = self._function(record)
+        if made is None:
+            raise NoResultError(
+                f"{self}: expected a record of its function, got None; does it lack a return?"
+            )
+        return made
 
     @property
     def __getitems__(self) -> Callable[[ArrayLike], list[Any]]:
@@ -61,7 +71,7 @@ class MapDataSource(SourceAdvice):
 
     def _read_many(self, record_keys: ArrayLike) -> list[Any]:
         keys = check_keys(record_keys, len(self._source), self)
-        return list(map(self._function, own_each(read_records(self._source, keys.tolist()))))
+        return list(map(self._given, own_each(read_records(self._source, keys.tolist()))))
 
     @property
     def chunk_feed(self) -> Any:

@@ -52,12 +52,13 @@ class RandomAccessDataSource(Protocol[T_co]):
     def __getitem__(self, record_key: int, /) -> T_co: ...
 
 
-def check_source(source: Any) -> Any:
+def check_source(source: Any, argument: str = "data_source") -> Any:
     """The source; raises an error for an object that isn't one, and for an empty source.
 
     Args:
         source: any object. TypeError where it lacks `__len__` or `__getitem__`, or is a path, a mapping of other things
             than columns, a tuple of arrays or a table; ValueError where it has no record.
+        argument: the caller's name for it, for the error.
 
     A dict of arrays of one length is columns, and comes back as an ArrayDataSource.
 
@@ -71,11 +72,9 @@ def check_source(source: Any) -> Any:
     TypeError: data_source: expected an object with __len__ and __getitem__, got a list_iterator; records are read by
     key, in any order...
     """
-    source = require_source(source, argument="data_source")
+    source = require_source(source, argument=argument)
     if len(source) == 0:
-        raise ValueError(
-            f"data_source: expected one record or more, got {short_repr(source)}, which is empty"
-        )
+        raise ValueError(f"{argument}: expected one record or more, got {short_repr(source)}, which is empty")
     return source
 
 
@@ -131,6 +130,11 @@ def require_methods(source: Any, *, argument: str) -> Any:
         from .arrays import ArrayDataSource  # which needs this file
 
         return ArrayDataSource(source)
+    if isinstance(source, Mapping) and source and all(map(_rows_of_all, [[v] for v in source.values()])):
+        found = {name: v.shape[0] for name, v in source.items()}
+        raise TypeError(
+            f"{argument}: expected columns of one length, got arrays with these numbers of rows: {found}"
+        )
     if isinstance(source, Mapping):
         names = ", ".join(repr(name) for name in list(source)[:5])
         raise TypeError(

@@ -85,7 +85,12 @@ class TokenDataSource:
         places = _read(
             open_integers("offsets", offsets, np.int64, storage_options=storage_options, mmap=mmap)
         )
-        self._hold(one, places, "tokens" if feature is None else feature)
+        try:
+            self._hold(one, places, "tokens" if feature is None else feature)
+        except ValueError as error:
+            if isinstance(offsets, str | os.PathLike):
+                raise ValueError(f"{redacted(os.fspath(offsets))}: {error}") from None
+            raise
 
     def _hold(
         self,

@@ -21,8 +21,7 @@ def _our_spelling(cls: type) -> str | None:
     return None
 
 
-def _as_operation(place: int, operation: Any) -> Transformation:
-    name = f"operations[{place}]"
+def _as_operation(name: str, operation: Any) -> Transformation:
     if isinstance(operation, Transformation):
         return operation
     if isinstance(operation, type):
@@ -46,7 +45,9 @@ def _as_operation(place: int, operation: Any) -> Transformation:
     )
 
 
-def as_operations(operations: Iterable[Operation]) -> tuple[Transformation, ...]:
+def as_operations(
+    operations: Iterable[Operation], argument: str = "operations"
+) -> tuple[Transformation, ...]:
     """The operations, each a transformation: a bare function is a Map.
 
     Args:
@@ -65,8 +66,10 @@ def as_operations(operations: Iterable[Operation]) -> tuple[Transformation, ...]
         advice = (
             f"; write [{type(operations).__name__}(...)]" if isinstance(operations, Transformation) else ""
         )
-        raise TypeError(f"operations: expected a list of operations, got {got}{advice}")
-    made = tuple(_as_operation(place, operation) for place, operation in enumerate(operations))
+        raise TypeError(f"{argument}: expected a list of operations, got {got}{advice}")
+    made = tuple(
+        _as_operation(f"{argument}[{place}]", operation) for place, operation in enumerate(operations)
+    )
     batches = [place for place, operation in enumerate(made) if isinstance(operation, Batch)]
     for place in batches[:-1]:
         batch = made[place]
@@ -74,20 +77,20 @@ def as_operations(operations: Iterable[Operation]) -> tuple[Transformation, ...]
             continue
         if batch.remainder not in ("keep", "drop"):
             raise ValueError(
-                f"operations[{place}]: expected remainder='keep' or 'drop' before the last Batch, which is "
-                f"operations[{batches[-1]}], got {batch!r}"
+                f"{argument}[{place}]: expected remainder='keep' or 'drop' before the last Batch, which is "
+                f"{argument}[{batches[-1]}], got {batch!r}"
             )
         if batch.global_batch_size is not None:
             raise ValueError(
-                f"operations[{place}]: expected Batch(batch_size=...) before the last Batch, which is "
-                f"operations[{batches[-1]}], got {batch!r}"
+                f"{argument}[{place}]: expected Batch(batch_size=...) before the last Batch, which is "
+                f"{argument}[{batches[-1]}], got {batch!r}"
             )
     for place, operation in enumerate(made):
         if isinstance(operation, Window):
-            at_least(f"operations[{place}]: size", operation.size, 1)
+            at_least(f"{argument}[{place}]: size", operation.size, 1)
             if batches and place > batches[-1]:
                 raise ValueError(
-                    f"operations[{place}]: expected {operation!r} before the last Batch, which is "
-                    f"operations[{batches[-1]}], got it behind; put it before the Batch"
+                    f"{argument}[{place}]: expected {operation!r} before the last Batch, which is "
+                    f"{argument}[{batches[-1]}], got it behind; put it before the Batch"
                 )
     return made

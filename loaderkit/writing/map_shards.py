@@ -79,7 +79,7 @@ def map_shards(
     (3.0, 4.666667)
     """
     _check(function, path, per, reduce, on_record_error)
-    source = check_source(source)
+    source = check_source(source, "source")
     write_format = None if reduce is not None else named_format(format)
     count = shard_count(shards, len(source))
     keys = equal_shards(len(source), count)

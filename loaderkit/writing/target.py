@@ -152,6 +152,7 @@ def replaceable_set(path: str) -> Made:
     if (foreign := foreign_name(path, made)) is not None:
         raise FileExistsError(
             f"path: expected a folder that has files of a written set only, got {foreign!r} in {path!r}, which "
-            f"{MADE} there doesn't list with its size; move it away, or choose another path"
+            f"{MADE} there doesn't list with its size; move it away (delete a .DS_Store, which a file manager makes), "
+            "or choose another path"
         )
     return made

@@ -68,6 +68,10 @@ def write(
     ...     print([os.path.basename(file) for file in files], lk.JsonLinesDataSource(files)[4])
     ['00000-of-00002.jsonl', '00001-of-00002.jsonl'] {'label': 4}
     """
+    if isinstance(records, str | os.PathLike) and not isinstance(path, str | os.PathLike):
+        raise TypeError(
+            f"records: expected records, got the path {os.fspath(records)!r}; write lk.write(records, path)"
+        )
     path = os.fspath(path)
     if is_remote(path):
         raise ValueError(f"path: expected a local path, got {path!r}; write there and copy the files")

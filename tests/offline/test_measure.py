@@ -210,7 +210,7 @@ def test_too_many_labels(path, monkeypatch):
 def test_arguments(path):
     with pytest.raises(TypeError, match="fn: expected a function of a record, got 3"):
         lk.measure([1], 3, path)
-    with pytest.raises(TypeError, match="data_source: expected an object"):
+    with pytest.raises(TypeError, match="source: expected an object"):
         lk.measure(iter([1]), abs, path)
 
 

@@ -275,6 +275,11 @@ def test_folders_that_are_refused(tmp_path):
     (tmp_path / "c" / "index").write_bytes(b"my own index of things that are here")
     with pytest.raises(lk.DataFormatError, match="expected the index of a cache"):
         lk.CachedDataSource([b"a"], tmp_path / "c")
+    header = (tmp_path / "a" / "index").read_bytes()
+    for length in (2**62, 2**63 + 1):  # damaged: it was asked of the system
+        (tmp_path / "a" / "index").write_bytes(header[:24] + length.to_bytes(8, "little") + header[32:])
+        with pytest.raises(ValueError, match=r"got that of another: its head is damaged"):
+            lk.CachedDataSource(Counted([b"a", b"b"]), tmp_path / "a")
     with pytest.raises(TypeError, match=r"record_key 1 can't be kept: .*object.*put the cache around"):
         lk.CachedDataSource([1, object()])[1]
     with pytest.raises(TypeError, match="source: expected"):

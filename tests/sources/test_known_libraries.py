@@ -373,7 +373,7 @@ TABLES = [
 @pytest.mark.parametrize(("table", "says"), TABLES)
 def test_a_table_is_refused_with_the_line_to_write(table, says):
     """Its [i] is a column, or the value with the label i: other data, or an error far from here."""
-    with pytest.raises(TypeError, match=rf"data_source: expected rows, got a (pandas|pyarrow) .*{says}"):
+    with pytest.raises(TypeError, match=rf"source: expected rows, got a (pandas|pyarrow) .*{says}"):
         lk.load(table)
     with pytest.raises(TypeError, match=r"sources\[1\]: expected rows, got a "):
         lk.ConcatDataSource([[1], table])

@@ -174,9 +174,7 @@ def test_a_list_is_records_always(source):
     assert list(map(repr, lk.load(source, num_epochs=1))) == list(map(repr, source))
 
 
-@pytest.mark.parametrize(
-    "source", [{"x": X, "y": Y[:2]}, {"x": X, "y": [1, 2, 3]}, {"x": 1.0}, {"a": {"x": X}}, {}]
-)
+@pytest.mark.parametrize("source", [{"x": X, "y": [1, 2, 3]}, {"x": 1.0}, {"a": {"x": X}}, {}])
 def test_a_dict_of_anything_else_is_no_source(source):
     with pytest.raises(
         TypeError, match=r"got a dict with the keys.*or give arrays of one length, which are columns"

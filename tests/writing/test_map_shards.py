@@ -356,7 +356,7 @@ def test_arguments_that_mean_nothing(tmp_path):
         }
         with pytest.raises(error, match=message):
             lk.map_shards(**arguments)
-    with pytest.raises(TypeError, match=r"data_source: expected an object with __len__"):
+    with pytest.raises(TypeError, match=r"source: expected an object with __len__"):
         lk.map_shards(doubled, iter(source), out, version=1, format="tar")
     assert not out.exists()
 

@@ -75,6 +75,11 @@ class Normalize(Map):
 
     def __post_init__(self) -> None:
         leaf_key(self.key)
+        if not all(map(np.iterable, (self.mean, self.std))):
+            raise TypeError(
+                f"mean, std: expected one number each for each channel, got {self.mean!r:.60} and {self.std!r:.60}; "
+                "for three write (0.5, 0.5, 0.5)"
+            )
         # Stored as tuples of floats, because arrays have no plain repr and equality.
         object.__setattr__(self, "mean", tuple(finite("mean", value) for value in self.mean))
         object.__setattr__(self, "std", tuple(finite("std", value) for value in self.std))

@@ -112,10 +112,10 @@ def most_tasks(root: str | os.PathLike[str]) -> int | None:
     Args:
         root: root folder of the file system.
     """
-    from .resources import cgroups  # for errors only
-
     values: list[int] = []
-    with contextlib.suppress(MemoryError):  # opening a file may hit the same limit
+    with contextlib.suppress(ImportError, OSError, MemoryError):  # what opens files may hit the same limit
+        from .resources import cgroups  # for errors only
+
         for group in cgroups(Path(root), "pids"):
             with contextlib.suppress(OSError, ValueError):  # ValueError: "max", no limit
                 values.append(int((group / "pids.max").read_text()))

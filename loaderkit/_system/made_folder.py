@@ -167,19 +167,18 @@ def unfinished_folder(
     try:
         yield found or made
     except BaseException:
-        if not goes_on:  # what there is serves no later run, and may be what has filled the disk
-            _delete_work(folder, made, folder_itself)
-        elif [*names_below(folder)] == [MADE]:
-            os.unlink(os.path.join(folder, MADE))
+        # What there is serves no later run where this one doesn't go on, and may be what has filled the disk.
+        _delete_work(folder, None if goes_on else made, folder_itself)
         raise
     _delete_work(folder, made, folder_itself)
 
 
-def _delete_work(folder: str, made: Made, itself: os.stat_result) -> None:
+def _delete_work(folder: str, made: Made | None, itself: os.stat_result) -> None:
     # Once it has another name, another process may have made one of this name.
     with contextlib.suppress(OSError):
         if os.path.samestat(os.stat(folder), itself):
-            made.delete(folder)
+            if made is not None:
+                made.delete(folder)
             if [*names_below(folder)] == [MADE]:
                 os.unlink(os.path.join(folder, MADE))
 

@@ -7,11 +7,11 @@ import numpy as np
 from .exit_status import UsageError
 from .open_source import add_source_arguments, open_source
 from .output import Output, add_output_argument
+from .read_each import shuffled_keys
 from .write_output import (
     add_processes_argument,
     add_target_arguments,
     check_pipe,
-    shuffled_keys,
     write_chosen,
     write_format,
 )

@@ -25,11 +25,11 @@ from .named_function import named_function
 from .open_source import PIPE, add_source_arguments, open_source, shown_name, usage_errors
 from .output import Output, add_output_argument
 from .printable import counted
+from .read_each import shuffled_keys
 from .write_output import (
     add_processes_argument,
     data_errors,
     format_of_target,
-    shuffled_keys,
     write_file,
     write_format,
     write_source,

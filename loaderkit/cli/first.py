@@ -14,8 +14,7 @@ from .named_function import named_function
 from .open_source import add_source_arguments, open_source
 from .output import Output, add_output_argument
 from .read_each import read_all
-from .values import value_json
-from .write_output import named_field
+from .values import named_field, value_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

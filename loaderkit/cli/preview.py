@@ -13,7 +13,7 @@ from .html_page import html_page
 from .open_source import OpenedSource, add_source_arguments, open_source
 from .output import Output, add_output_argument
 from .printable import printable, size_text
-from .write_output import shuffled_keys
+from .read_each import shuffled_keys
 
 TOGETHER = 16  # records read at once, so that a bar moves
 

@@ -7,7 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit.errors import FileChangedError, StorageError
+from loaderkit.samplers import IndexSampler
 
+from .exit_status import UsageError
 from .open_source import OpenedSource
 
 TOGETHER = 256  # records of one read; fewer cost more of Python for each
@@ -35,6 +37,17 @@ def read_all(
         if isinstance(record, Exception):
             raise OSError(f"{opened.location(key)}: {record}")
         yield key, record
+
+
+def shuffled_keys(total: int, seed: int, number: int | None = None) -> NDArray[np.int64]:
+    """(number,) int64: the first keys in the order of `lk.IndexSampler` with this seed, all where no number is given.
+
+    UsageError for another seed than `lk.IndexSampler` takes.
+    """
+    if not 0 <= seed < 1 << 64:
+        raise UsageError(f"--shuffle: expected a seed in [0, 2**64), got {seed}")
+    sampler = IndexSampler(total, shuffle=True, seed=seed, num_epochs=1)
+    return np.asarray(sampler.record_keys(range(total if number is None else number)), np.int64)
 
 
 def _read(opened: OpenedSource, keys: NDArray[np.int64]) -> list[Any]:

@@ -14,11 +14,11 @@ from .output import Output, add_output_argument
 from .read_each import read_all
 from .scattered_tar import ScatteredTar
 from .value_order import order_of
+from .values import named_field
 from .write_output import (
     add_processes_argument,
     add_target_arguments,
     check_pipe,
-    named_field,
     write_chosen,
     write_format,
 )

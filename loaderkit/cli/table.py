@@ -12,8 +12,7 @@ from .open_source import add_source_arguments, open_source
 from .output import Output, add_output_argument
 from .printable import printable
 from .read_each import read_all
-from .values import value_json
-from .write_output import field_value
+from .values import field_value, value_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

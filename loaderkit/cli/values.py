@@ -1,5 +1,6 @@
 """The values of records, as text for a reader and as JSON."""
 
+import contextlib
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +10,9 @@ import numpy as np
 from loaderkit._formats.example import parse_example
 from loaderkit._formats.scan import Malformed
 
+from .exit_status import UsageError
 from .image_header import image_header
+from .open_source import OpenedSource
 from .printable import printable, shortened, size_text
 
 _SHOWN_BYTES = 16  # of a value that is neither text nor image
@@ -133,3 +136,51 @@ def _array_text(array: np.ndarray[Any, Any]) -> str:
     )
     more = " ..." if array.size > _SHOWN_NUMBERS else ""
     return f"{array.dtype} {array.shape}: {shown}{more}" if array.ndim else shown
+
+
+_MISSING = object()
+
+
+def named_field(record: Any, name: str, opened: OpenedSource, key: int) -> Any:
+    """The value of a field, or of a path into one such as "json.label"; UsageError where the record has none.
+
+    record: of any type. name: of the field. opened, key: say which record it is.
+    """
+    found = field_value(record, name)
+    if found is _MISSING:
+        has = ", ".join(map(str, record)) if isinstance(record, dict) else type(record).__name__
+        raise UsageError(
+            f"--field: expected a field of {opened.location(key)}, which has {has}, got {name!r}"
+        )
+    return found
+
+
+def field_value(record: Any, name: str, missing: Any = _MISSING) -> Any:
+    """The value of a field: by its whole name, or by a path through JSON and dicts.
+
+    >>> (
+    ...     field_value({"json": b'{"a": {"b": 3}}', "seg.png": b"."}, "json.a.b"),
+    ...     field_value({"seg.png": 1}, "seg.png"),
+    ... )
+    (3, 1)
+    """
+    if isinstance(record, dict) and name in record:
+        return record[name]
+    first, dot, rest = name.partition(".")
+    while dot:
+        if isinstance(record, dict) and first in record:
+            return field_value(_parsed(record[first]), rest, missing)
+        more, dot, rest = rest.partition(".")
+        first = f"{first}.{more}"
+    if name == "record" and not isinstance(record, dict):
+        return record
+    return missing
+
+
+def _parsed(value: Any) -> Any:
+    if isinstance(value, bytes | str):
+        import json
+
+        with contextlib.suppress(ValueError):
+            return json.loads(value)
+    return value

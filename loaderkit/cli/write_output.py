@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from loaderkit._base.notes import notes_of
 from loaderkit._system.whole_file import partial_file
 from loaderkit.errors import DataFormatError
-from loaderkit.samplers import IndexSampler
 from loaderkit.sources import SubsetDataSource
 from loaderkit.writing import formats
 from loaderkit.writing.parallel_encoding import encoded_by_workers
@@ -28,7 +27,7 @@ from loaderkit.writing.write_format import RecordEncoder, WriteFormat
 
 from .data_format import format_by_name, is_compressed
 from .exit_status import ExitStatus, UsageError
-from .open_source import PIPE, OpenedSource, shown_name
+from .open_source import PIPE, shown_name
 from .output import Output
 from .printable import counted, size_text
 
@@ -156,17 +155,6 @@ def write_chosen(
     return ExitStatus.DONE
 
 
-def shuffled_keys(total: int, seed: int, number: int | None = None) -> NDArray[np.int64]:
-    """(number,) int64: the first keys in the order of `lk.IndexSampler` with this seed, all where no number is given.
-
-    UsageError for another seed than `lk.IndexSampler` takes.
-    """
-    if not 0 <= seed < 1 << 64:
-        raise UsageError(f"--shuffle: expected a seed in [0, 2**64), got {seed}")
-    sampler = IndexSampler(total, shuffle=True, seed=seed, num_epochs=1)
-    return np.asarray(sampler.record_keys(range(total if number is None else number)), np.int64)
-
-
 def check_new(path: str, *, overwrite: bool) -> None:
     """UsageError where a file can't get this name."""
     if path == PIPE:
@@ -237,51 +225,3 @@ def _fill(path: str, form: WriteFormat, encoder: RecordEncoder, encoded: Iterabl
             writer.add(each)
             count += 1
     return WrittenFile(count, writer.nbytes if path.startswith("/dev/fd/") else os.path.getsize(path))
-
-
-_MISSING = object()
-
-
-def named_field(record: Any, name: str, opened: OpenedSource, key: int) -> Any:
-    """The value of a field, or of a path into one such as "json.label"; UsageError where the record has none.
-
-    record: of any type. name: of the field. opened, key: say which record it is.
-    """
-    found = field_value(record, name)
-    if found is _MISSING:
-        has = ", ".join(map(str, record)) if isinstance(record, dict) else type(record).__name__
-        raise UsageError(
-            f"--field: expected a field of {opened.location(key)}, which has {has}, got {name!r}"
-        )
-    return found
-
-
-def field_value(record: Any, name: str, missing: Any = _MISSING) -> Any:
-    """The value of a field: by its whole name, or by a path through JSON and dicts.
-
-    >>> (
-    ...     field_value({"json": b'{"a": {"b": 3}}', "seg.png": b"."}, "json.a.b"),
-    ...     field_value({"seg.png": 1}, "seg.png"),
-    ... )
-    (3, 1)
-    """
-    if isinstance(record, dict) and name in record:
-        return record[name]
-    first, dot, rest = name.partition(".")
-    while dot:
-        if isinstance(record, dict) and first in record:
-            return field_value(_parsed(record[first]), rest, missing)
-        more, dot, rest = rest.partition(".")
-        first = f"{first}.{more}"
-    if name == "record" and not isinstance(record, dict):
-        return record
-    return missing
-
-
-def _parsed(value: Any) -> Any:
-    if isinstance(value, bytes | str):
-        import json
-
-        with contextlib.suppress(ValueError):
-            return json.loads(value)
-    return value

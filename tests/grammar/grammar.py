@@ -2,7 +2,8 @@
 
 import itertools
 import math
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -10,10 +11,10 @@ from typing import Any
 import numpy as np
 from hypothesis import assume
 from hypothesis import strategies as st
-from samplers_of import OF_EPOCHS, SEED, Sampled
+from samplers_of import OF_EPOCHS, SEED, TO_THE_END, Sampled
 from samplers_of import WORDS as ORDERS
-from sources_of import RECORDS, Source
-from words import Op
+from sources_of import RECORDS, WRITTEN, Source
+from words import Op, bounds_of
 
 import loaderkit as lk
 from loaderkit._loader.loader import variant_of
@@ -67,16 +68,77 @@ class Pipeline:
     batched: bool = False
     epoch: int | None = None
 
+    @property
+    def seeds_globals(self) -> bool:
+        """Whether an operation uses the generators that all threads share."""
+        return any(op.word == "legacy" for op in self.ops)
+
+    @cached_property
+    def changes(self) -> bool:
+        """Whether the number of rows is known only once they are made."""
+        return self.policy == "skip" or any(op.kind in ("filter", "flat_map", "window") for op in self.ops)
+
+    # --- its operations: before the last Batch, that Batch, and those behind it ---
+
+    @cached_property
+    def before(self) -> list[Op]:
+        return self._numbered[: self._last]
+
+    @cached_property
+    def last(self) -> Op | None:
+        return next(iter(self._numbered[self._last :]), None)
+
+    @cached_property
+    def behind(self) -> list[Op]:
+        return self._numbered[self._last + 1 :]
+
+    @cached_property
+    def inner(self) -> list[Op]:
+        return [op for op in self.before if op.kind == "batch"]
+
+    @cached_property
+    def of_records(self) -> list[Op]:
+        """Those that come before the first Batch or Window."""
+        return [*itertools.takewhile(lambda op: op.kind not in ("batch", "window"), self.before)]
+
+    @cached_property
+    def of_rows(self) -> list[Op]:
+        return self.before[len(self.of_records) :]
+
+    @cached_property
+    def rows(self) -> int:
+        """The rows of a step over all hosts."""
+        return self.hosts if self.last is None else self.last.by * (1 if self.last.whole else self.hosts)
+
+    @cached_property
+    def group(self) -> int:
+        """The records of a row."""
+        return math.prod(op.by for op in self.inner)
+
+    @cached_property
+    def _last(self) -> int:
+        places = [place for place, op in enumerate(self.ops) if op.kind == "batch"]
+        return places[-1] if places else len(self.ops)
+
+    @cached_property
+    def _numbered(self) -> list[Op]:
+        """All, and which of those that draw each is."""
+        ordinals = itertools.accumulate((op.draws for op in self.ops), initial=0)
+        return [replace(op, ordinal=number) for op, number in zip(self.ops, ordinals, strict=False)]
+
     # --- what the reference asks ---
+
+    def indices(self, first: int) -> Iterable[int]:
+        return itertools.count(first) if self.stop is None else range(first, self.stop)
 
     @property
     def start(self) -> int:
-        return 0 if self.epoch is None else self.epoch * self.sampler.num_records
+        return 0 if self.epoch is None else self.epoch * self._epoch_length
 
     @cached_property
     def stop(self) -> int | None:
         if self.epoch is not None:
-            return self.start + int(self.sampler.num_records)
+            return self.start + self._epoch_length
         try:
             return len(self.sampler)
         except TypeError:
@@ -94,8 +156,9 @@ class Pipeline:
             raise LookupError(key)
         return self.records[key]
 
-    def rng(self, ordinal: int, begin: tuple[int, ...]) -> np.random.Generator:
-        return generator(SEED, ordinal, begin[0], child_of(begin[1:]))
+    def rng(self, op: Op, begin: tuple[int, ...]) -> Callable[[], list[np.random.Generator]]:
+        """Gives the generator of an element anew, in a list; none for an operation that doesn't draw."""
+        return lambda: [generator(SEED, op.ordinal, begin[0], child_of(begin[1:]))] if op.draws else []
 
     def instead(self, index: int) -> Iterator[tuple[int, int]]:
         """What a row may read instead of a bad record: the place that a state keeps, and the record key."""
@@ -111,6 +174,21 @@ class Pipeline:
             if place == index:
                 return
             yield place, self.key(place)
+
+    def planned(self, step: int) -> tuple[int, int, int] | None:
+        """Where the sampler says the batches: which bucket a step is of, its records, and the rows of a whole one."""
+        if self.sampled.word != "buckets":
+            return None
+        first = [self.start + step * self.sampler.global_batch_size]
+        if self.stop is not None and first[0] >= self.stop:
+            return None
+        bucket = int(self.sampler.shapes(first)[0])
+        return bucket, int(self.sampler.rows_of(first)[0]), self.sampler.sizes[bucket]
+
+    def of_step(self, op: Op, step: int) -> Op:
+        """A Batch with the bucket of a step, where it pads and the sampler says it."""
+        known = self.planned(step) if op.word == "pad_batch" else None
+        return replace(op, bucket=known[0]) if known else op
 
     def stand_in(self, index: int) -> Any:
         return stand_in(KeyError(), self.sampler[index])
@@ -133,16 +211,37 @@ class Pipeline:
 
     @cached_property
     def records(self) -> list[Any]:
-        return self.source.records
+        records = self.source.records
+        if not self.names_parts or len(records) < 3:
+            return records
+        ends = [len(records) // 3, 2 * len(records) // 3]
+        return [{**one, "of": np.int32(bisect_right(ends, key))} for key, one in enumerate(records)]
+
+    @property
+    def names_parts(self) -> bool:
+        """Whether each record, which is a dict then, gets the number of its part."""
+        return self.sampled.word == "named"
 
     @cached_property
     def sampler(self) -> Any:
-        return self.sampled.make(len(self.records))
+        return self.sampled.pair([0] * len(self.records), self._lengths)[1]
 
     @cached_property
     def data_source(self) -> Any:
         made = self.source.make()
-        return Damaged(made, self.bad, self.batched) if self.bad or self.batched else made
+        made = Damaged(made, self.bad, self.batched) if self.bad or self.batched else made
+        return self.sampled.pair(made, self._lengths)[0]
+
+    @cached_property
+    def _lengths(self) -> list[int]:
+        return [
+            len(one["tokens"]) if isinstance(one, dict) and "tokens" in one else key * key % 7 + key % 2
+            for key, one in enumerate(self.records)
+        ]
+
+    @property
+    def _epoch_length(self) -> int:
+        return int(getattr(self.sampler, "epoch_length", self.sampler.num_records))
 
     @cached_property
     def operations(self) -> list[Any]:
@@ -150,10 +249,9 @@ class Pipeline:
 
     def on_hosts(self, hosts: int) -> "Pipeline":
         """The same stream on another number of hosts; a batch_size becomes that of the global batch."""
-        last = max((place for place, op in enumerate(self.ops) if op.kind == "batch"), default=None)
         ops = [*self.ops]
-        if last is not None and not ops[last].whole:
-            ops[last] = replace(ops[last], by=ops[last].by * self.hosts, whole=True)
+        if self.last is not None and not self.last.whole:
+            ops[self._last] = replace(ops[self._last], by=self.rows, whole=True)
         return replace(self, hosts=hosts, ops=tuple(ops))
 
 
@@ -172,8 +270,12 @@ class Running:
     prefetch: int = 2
     task_rows: int | None = None
     read_threads: int = 0
+    ahead: int = 500
+    retry: bool = False
+    verify: bool = False
+    max_memory: int | None = None
 
-    def loader(self, p: Pipeline, shard: lk.ShardOptions) -> lk.DataLoader:
+    def loader(self, p: Pipeline, shard: lk.ShardOptions, *, agree: bool = False) -> lk.DataLoader:
         loader = lk.DataLoader(
             data_source=p.data_source,
             sampler=p.sampler,
@@ -181,12 +283,16 @@ class Running:
             worker_count=self.workers,
             worker_kind=self.kind,
             prefetch_batches=self.prefetch,
-            read_options=lk.ReadOptions(num_threads=self.read_threads),
+            read_options=lk.ReadOptions(
+                self.read_threads, self.ahead, lk.Retry(2, 0, errors=(LookupError,)) if self.retry else None
+            ),
+            verify=self.verify,
+            max_memory=self.max_memory,
             shard_options=shard,
             logical_streams=p.streams,
             num_steps=p.num_steps,
             on_record_error=stand_in if p.policy == "call" else p.policy,
-            agree=False,
+            agree=agree,
         )
         loader = variant_of(loader, task_rows=self.task_rows)
         return loader if p.epoch is None else loader.epoch(p.epoch)
@@ -200,10 +306,14 @@ def runnings(kind: str = "thread") -> st.SearchStrategy[Running]:
         prefetch=st.integers(1, 4),
         task_rows=st.none() | st.integers(1, 7),
         read_threads=st.sampled_from([0, 0, 0, 2]),
+        ahead=st.sampled_from([500, 3]),
+        retry=st.booleans(),
+        verify=st.booleans(),
+        max_memory=st.sampled_from([None, None, 0]),
     )
 
 
-ROW = st.builds(Op, st.sampled_from(["add", "wrap", "index", "draw"]), st.integers(1, 5))
+ROW = st.builds(Op, st.sampled_from(["add", "wrap", "index", "draw", "legacy"]), st.integers(1, 5))
 FAIL = st.builds(Op, st.just("fail"), st.integers(0, 20))
 CHANGING = st.builds(
     Op, st.sampled_from(["filter", "fan", "window", "shuffle"]), st.sampled_from([2, 3, 4, 1])
@@ -221,7 +331,9 @@ def sources(draw: st.DrawFn) -> Source:
     for _ in range(draw(st.sampled_from([0, 0, 1, 2]))):
         assume(source.records)
         words = ["subset", "concat", "mapped", "zipped", "cached"]
-        words += ["windows"] * (source.word in ("numbers", "dicts", "columns", "memory", "range", "tar"))
+        words += ["windows"] * (
+            source.word in ("numbers", "dicts", "columns", "memory", "range", "arrays", *WRITTEN)
+        )
         words += ["packed"] * 2 * (source.word == "tokens" and source.count > 1)
         source = Source(draw(st.sampled_from(words)), 0, draw(st.integers(1, 3)), source)
     assume(source.records)
@@ -231,8 +343,19 @@ def sources(draw: st.DrawFn) -> Source:
 @st.composite
 def samplers(draw: st.DrawFn) -> Sampled:
     word = draw(st.sampled_from(["index", "index", *ORDERS]))
-    epochs = {"sequential": 1, "staged": None}.get(word, draw(st.sampled_from([1, 2, 2, None])))
-    return Sampled(word, draw(st.integers(1, 4)), draw(st.booleans()), epochs)
+    epochs = {"sequential": 1, "staged": None, "of_lanes": None}
+    often = epochs.get(word, draw(st.sampled_from([1, 2, 2, None])))
+    return Sampled(word, draw(st.integers(1, 4)), draw(st.booleans()), often)
+
+
+@st.composite
+def in_buckets(draw: st.DrawFn, ops: list[Op], sampled: Sampled, hosts: int) -> tuple[list[Op], Sampled]:
+    """The operations with one Batch, of the sampler's rows."""
+    rows = hosts * draw(st.sampled_from([1, 2, 3, 4]))
+    batch = Op("batch", rows, draw(st.sampled_from(["keep", "pad", "pad", "wrap"])), True)
+    rest = [op for op in ops if op.kind != "batch"]
+    rest.insert(draw(st.integers(max(0, len(rest) - 1), len(rest))), batch)
+    return rest, replace(sampled, by=rows)
 
 
 @st.composite
@@ -252,6 +375,38 @@ def of_tokens(draw: st.DrawFn, ops: list[Op], *, changing: bool) -> tuple[list[O
 
 
 @st.composite
+def of_unlike_parts(draw: st.DrawFn, ops: list[Op], sampled: Sampled) -> tuple[list[Op], Source]:
+    """The operations over parts of other dtypes, mostly behind one that makes them alike."""
+    word = draw(st.sampled_from(["dicts", "memory", "tar", "parquet"]))
+    source = Source("unlike", 0, 1, Source(word, draw(st.integers(5, 9))))
+    first = next((op for op in ops if op.kind == "batch"), None)
+    told = first is not None and first.word == "batch" and sampled.word in TO_THE_END
+    if told and all(op.word in ("add", "index", "legacy") for op in ops[: ops.index(first)]):
+        return [Op("alike")][: draw(st.integers(0, 1))] + ops, source
+    return [Op("alike"), *ops], source
+
+
+@st.composite
+def data_of(
+    draw: st.DrawFn, ops: list[Op], sampled: Sampled, policy: str, *, changing: bool
+) -> tuple[list[Op], Source, Sampled]:
+    """A source with operations and a sampler that fit it."""
+    if policy == "call":  # its elements are numbers, and so must be those that they stand beside
+        first = next((place for place, op in enumerate(ops) if op.kind in ("batch", "window")), len(ops))
+        ops = [op for place, op in enumerate(ops) if place >= first or op.word not in ("wrap", "draw")]
+        sampled = replace(sampled, word="mixed") if sampled.word == "named" else sampled
+        return ops, Source("numbers", draw(COUNTS)), sampled
+    source = draw(sources())
+    if draw(st.integers(0, 5)) >= (2 if sampled.word == "buckets" else 5):
+        ops, source = draw(of_tokens(ops, changing=changing))
+    elif draw(st.integers(0, 11)) == 11:
+        ops, source = draw(of_unlike_parts(ops, sampled))
+    if sampled.word == "named" and not isinstance(source.records[0], dict):
+        source = Source("mapped", 0, 1, source)
+    return ops, source, sampled
+
+
+@st.composite
 def pipelines(draw: st.DrawFn, changing: bool) -> Pipeline:
     """Any pipeline; changing: whether operations may change the number of rows. One in ten may be refused."""
     policy = draw(st.sampled_from(["raise", "raise", "replace", "call"] + ["skip"] * changing))
@@ -259,7 +414,8 @@ def pipelines(draw: st.DrawFn, changing: bool) -> Pipeline:
     odd = draw(st.integers(0, 9)) == 9
     if odd:
         kinds.append(st.builds(Op, st.just("batch"), st.integers(1, 3), REMAINDERS, st.booleans()))
-    sampled, num_steps = draw(samplers()), draw(st.sampled_from([None, None, None, 1, 3, 5, 8]))
+    sampled = draw(samplers().filter(lambda it: odd or not changing or it.word != "buckets"))
+    num_steps = draw(st.sampled_from([None, None, None, 1, 3, 5, 8]))
     ops = draw(st.lists(st.one_of(kinds), max_size=3))
     if changing and draw(st.integers(0, 7)):
         ops.insert(draw(st.integers(0, len(ops))), draw(CHANGING))
@@ -280,13 +436,13 @@ def pipelines(draw: st.DrawFn, changing: bool) -> Pipeline:
         ops += draw(st.lists(st.one_of(behind), max_size=1))
     elif streams > hosts and not odd:
         streams = hosts
-    source = draw(sources())
-    if policy == "call":  # its elements are numbers, and so must be those that they stand beside
-        first = next((place for place, op in enumerate(ops) if op.kind in ("batch", "window")), len(ops))
-        ops = [op for place, op in enumerate(ops) if place >= first or op.word not in ("wrap", "draw")]
-        source = Source("numbers", draw(COUNTS))
-    elif draw(st.integers(0, 5)) == 5:
-        ops, source = draw(of_tokens(ops, changing=changing))
+    if sampled.word == "buckets":
+        if not odd:
+            ops, sampled = draw(in_buckets(ops, sampled, hosts))
+        sampled = replace(sampled, bounds=bounds_of(sampled.by))
+    ops, source, sampled = draw(data_of(ops, sampled, policy, changing=changing))
+    if any(op.word == "legacy" for op in ops):
+        hosts, streams = (1, max(1, streams // hosts)) if changing else (hosts, streams)
     keys = st.integers(0, len(source.records) - 1)
     epoch = None
     if sampled.epochs is None and sampled.word in OF_EPOCHS:
@@ -301,8 +457,8 @@ def pipelines(draw: st.DrawFn, changing: bool) -> Pipeline:
         drop_remainder=draw(st.sampled_from([False, False, True])),
         policy=policy,
         bad=draw(st.frozensets(keys, max_size=3))
-        if policy != "raise" or draw(st.integers(0, 7)) == 7
+        if source.word != "unlike" and (policy != "raise" or draw(st.integers(0, 7)) == 7)
         else frozenset(),
-        batched=draw(st.booleans()),
+        batched=draw(st.booleans()) and source.word != "unlike",  # whose parts it hides
         epoch=epoch,
     )

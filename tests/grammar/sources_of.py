@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -13,6 +13,15 @@ from packing_twins import naive_rows
 import loaderkit as lk
 
 FOLDER: list[Path] = []  # of files, while the tests run
+SERVER: list[Any] = []  # of that folder
+WRITTEN = {
+    "array_record": "ArrayRecordDataSource",
+    "tfrecord": "TFRecordDataSource",
+    "tar": "TarDataSource",
+    "parquet": "ParquetDataSource",
+    "arrow": "ArrowDataSource",
+    "jsonl": "JsonLinesDataSource",
+}
 ROW = 6  # tokens of a packed row
 LONGEST = 7  # tokens of a document
 
@@ -63,27 +72,69 @@ def _line(key: int) -> str:
     return "é" * (key % 3) + str(key)
 
 
+def _bytes(key: int) -> bytes:
+    return _line(key).encode()
+
+
 RECORDS: dict[str, Callable[[int], Any]] = {
+    **dict.fromkeys((*WRITTEN, "lmdb"), _dict),
     "numbers": lambda key: key,
     "dicts": _dict,
     "mixed": lambda key: (key / 2, "abc"[: key % 3], b"\0" * (key % 2), [np.int16(key % 100)]),
     "memory": _dict,
     "columns": lambda key: {name: column[key] for name, column in _columns(key + 1).items()},
     "range": lambda key: key,
+    "arrays": lambda key: {name: column[key] for name, column in _columns(key + 1).items()},
+    "table": lambda key: {"text": _line(key), "n": np.int64(key)},
+    "grouped": lambda key: {"by": np.int64(key), "x": np.full(1 + key % 3 // 2, key / 2)},
     "lines": _line,
-    "tar": _dict,
+    "served": _line,
+    "kept": _line,
+    "csv": lambda key: {"id": str(key), "text": _line(key)},
+    "files": lambda key: {"name": f"{key:02}.bin", "file": _bytes(key)},
+    "joined": lambda key: {"name": f"{key:02}.bin", "n": np.int64(key), "file": _bytes(key)},
+    "folder": lambda key: {"image": _bytes(key), "label": key // 12},
     "tokens": lambda key: {"tokens": _tokens(key)},
 }
 
 
 @cache
 def _file(word: str, count: int) -> Path:
-    path = FOLDER[0] / f"{word}-{count}.{'txt' if word == 'lines' else word}"
-    if word == "lines":
+    path = FOLDER[0] / f"{word}-{count}.{word}"
+    if word in WRITTEN:
+        lk.write([RECORDS[word](key) for key in range(count)], path)
+    elif word == "csv":
+        path.write_text("id,text\n" + "".join(f"{key},{_line(key)}\n" for key in range(count)))
+    elif word == "lmdb":
+        import lmdb
+
+        from loaderkit._formats.record_codec import encode_record
+
+        with lmdb.open(str(path)) as env, env.begin(write=True) as transaction:
+            for key in range(count):
+                transaction.put(b"%02d" % key, encode_record(_dict(key)))
+    elif word == "lines":
         path.write_text("".join(_line(key) + "\n" for key in range(count)))
+        len(lk.LinesDataSource(path))  # makes its index
     else:
-        lk.write([RECORDS[word](key) for key in range(count)], path, format=word)
+        for key in range(count):
+            name = path / f"{'ab'[key // 12] if word == 'folder' else '.'}/{key:02}.bin"
+            name.parent.mkdir(parents=True, exist_ok=True)
+            name.write_bytes(_bytes(key))
     return path
+
+
+def _served(count: int) -> str:
+    return SERVER[0].url(_file("lines", count).name)
+
+
+def _names(count: int) -> list[str]:
+    return [f"{key:02}.bin" for key in range(count)]
+
+
+def _grouped(count: int) -> Any:
+    rows = [key for key in range(count) for _ in range(1 + key % 3 // 2)]
+    return lk.GroupedRowsDataSource({"by": np.array(rows), "x": np.array(rows) / 2}, "by")
 
 
 def _token_source(count: int) -> Any:
@@ -91,7 +142,30 @@ def _token_source(count: int) -> Any:
     return lk.TokenDataSource(np.concatenate(parts), np.cumsum([0, *map(len, parts)]))
 
 
+def _written(word: str, count: int) -> Any:
+    return getattr(lk, WRITTEN[word])(_file(word, count))
+
+
+def _table(count: int) -> Any:
+    import pyarrow  # here: worker processes import this file, and need it not
+
+    return lk.TableDataSource(pyarrow.table({"text": [*map(_line, range(count))], "n": range(count)}))
+
+
 SOURCES: dict[str, Callable[[int], Any]] = {
+    **{word: partial(_written, word) for word in WRITTEN},
+    "lmdb": lambda count: lk.LmdbDataSource(_file("lmdb", count)),
+    "arrays": lambda count: lk.ArraysDataSource(lambda: _columns(count), 0),
+    "table": _table,
+    "grouped": _grouped,
+    "served": lambda count: lk.LinesDataSource(_served(count)),
+    "kept": lambda count: lk.LinesDataSource(_served(count), cache=lk.Cache(FOLDER[0] / "chunks", "1MB")),
+    "csv": lambda count: lk.CsvDataSource(_file("csv", count)),
+    "files": lambda count: lk.FilesDataSource([_file("files", count) / name for name in _names(count)]),
+    "joined": lambda count: lk.JoinedFilesDataSource(
+        {"name": _names(count), "n": np.arange(count)}, "name", _file("files", count)
+    ),
+    "folder": lambda count: lk.FolderDataSource(_file("folder", count), extensions=None),
     "numbers": lambda count: [*range(count)],
     "dicts": lambda count: [*map(_dict, range(count))],
     "mixed": lambda count: [*map(RECORDS["mixed"], range(count))],
@@ -99,7 +173,6 @@ SOURCES: dict[str, Callable[[int], Any]] = {
     "columns": lambda count: lk.ArrayDataSource(_columns(count)),
     "range": lambda count: lk.RangeDataSource(0, count, 1),
     "lines": lambda count: lk.LinesDataSource(_file("lines", count)),
-    "tar": lambda count: lk.TarDataSource(_file("tar", count)),
     "tokens": _token_source,
 }
 
@@ -110,6 +183,11 @@ def _chosen(count: int, by: int) -> list[int]:
 
 def _doubled(record: Any) -> Any:
     return {"again": record, "it": record}
+
+
+def wider(record: Any) -> Any:
+    """With an array of another dtype."""
+    return {**record, "x": np.asarray(record["x"], np.float64)}
 
 
 def _windows(records: list[Any], by: int) -> list[Any]:
@@ -167,6 +245,7 @@ WRAPPERS: dict[str, Callable[[Any, int], Any]] = {
     "zipped": lambda source, by: lk.ZipDataSource({"one": source, "other": source}),
     "windows": lambda source, by: lk.WindowDataSource(source, by + 1, shift=2, stride=2),
     "packed": _plan,
+    "unlike": lambda source, by: lk.ConcatDataSource({"one": source, "two": lk.MapDataSource(source, wider)}),
 }
 WRAPPED: dict[str, Callable[[list[Any], int], list[Any]]] = {
     "subset": lambda records, by: [records[key] for key in _chosen(len(records), by)],
@@ -176,4 +255,5 @@ WRAPPED: dict[str, Callable[[list[Any], int], list[Any]]] = {
     "cached": lambda records, by: records,
     "windows": _windows,
     "packed": packed,
+    "unlike": lambda records, by: [*records, *map(wider, records)],
 }

@@ -1,12 +1,13 @@
 """The operations of the grammar: for each word its kind, the user's function, and what makes it for a loader."""
 
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from packing_twins import naive_rows
-from sources_of import HOW, LONGEST, ROW, laid_out, stack
+from sources_of import HOW, LONGEST, ROW, laid_out, stack, wider
 
 import loaderkit as lk
 
@@ -19,6 +20,8 @@ class Op:
     by: int = 1
     remainder: str = "keep"
     whole: bool = False  # whether `by` are the rows of all hosts together
+    bucket: int | None = None  # which of its bounds a plan says for tokens
+    ordinal: int = 0  # its number among the operations that draw
 
     @property
     def kind(self) -> str:
@@ -26,6 +29,8 @@ class Op:
 
     @property
     def call(self) -> Any:
+        if self.bucket is not None:
+            return _pad_batch(self.bounds[self.bucket : self.bucket + 1])
         return WORDS[self.word][1](self.by)
 
     @property
@@ -35,7 +40,7 @@ class Op:
     @property
     def bounds(self) -> tuple[int, ...]:
         """Lengths that tokens are padded to: several, or one."""
-        return (3, LONGEST) if self.by % 2 else (LONGEST,)
+        return bounds_of(self.by)
 
     def make(self) -> Any:
         """The operation, as a user writes it."""
@@ -55,7 +60,13 @@ class Op:
                 return lk.PadTo(self.bounds[-1], "tokens", mask="mask")
             case "window":
                 return lk.WindowShuffle(self.by) if self.word == "shuffle" else lk.Window(self.by, self.call)
+            case "random" if self.word == "legacy":
+                return lk.Map(_drawn_from(random, np.random, self.by), seed_globals=True)
         return CLASSES[self.kind](self.call)
+
+
+def bounds_of(by: int) -> tuple[int, ...]:
+    return (LONGEST,) if by % 4 == 2 else (3, LONGEST)
 
 
 CLASSES = {
@@ -114,6 +125,20 @@ def _draw(by: int) -> Any:
     return lambda tree, rng: (on_leaves(lambda leaf: leaf + rng.integers(by + 1), tree), rng.random())
 
 
+def _drawn_from(python: Any, legacy: Any, by: int) -> Any:
+    """A function that adds what two generators say, which may be the global ones."""
+    return lambda tree: on_leaves(lambda leaf: leaf + python.randrange(9) + legacy.randint(by + 1), tree)
+
+
+def _legacy(by: int) -> Any:
+    def call(tree: Any, rng: np.random.Generator) -> Any:
+        words = rng.integers(0, 2**32, 4, np.uint64)
+        legacy = np.random.RandomState(words[1:3].astype(np.uint32))
+        return _drawn_from(random.Random(int(words[0])), legacy, by)(tree)
+
+    return call
+
+
 def _filter(by: int) -> Any:
     return lambda tree: checksum(tree) % (by + 2) != 1
 
@@ -152,10 +177,10 @@ def _pad_to(by: int) -> Any:
     return lambda row: _padded(row, LONGEST)
 
 
-def _pad_batch(by: int) -> Any:
+def _pad_batch(bounds: tuple[int, ...]) -> Any:
     def call(rows: list[Any]) -> Any:
         longest = max(len(row["tokens"]) for row in rows)
-        length = min(bound for bound in Op("", by).bounds if bound >= longest)
+        length = min(bound for bound in bounds if bound >= longest)
         return stack([_padded(row, length) for row in rows])
 
     return call
@@ -174,8 +199,10 @@ WORDS: dict[str, tuple[str, Callable[[int], Any]]] = {
     "add": ("map", _add),
     "wrap": ("map", _wrap),
     "fail": ("map", _fail),
+    "alike": ("map", lambda by: wider),
     "index": ("index", _index),
     "draw": ("random", _draw),
+    "legacy": ("random", _legacy),
     "filter": ("filter", _filter),
     "fan": ("flat_map", _fan),
     "window": ("window", _window),
@@ -184,5 +211,5 @@ WORDS: dict[str, tuple[str, Callable[[int], Any]]] = {
     "summed": ("batch", _summed),
     "pad_to": ("map", _pad_to),
     "pack": ("window", _pack),
-    "pad_batch": ("batch", _pad_batch),
+    "pad_batch": ("batch", lambda by: _pad_batch(bounds_of(by))),
 }

@@ -11,7 +11,6 @@ import time
 import weakref
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from .chunk_file import ChunkFile, ChunkInMemory, open_chunk, write_chunk
 from .chunk_folder import ChunkFolder, lock_without_waiting
 from .chunk_numbers import ChunkedIndex, ChunkNumbers
 from .eviction import NextUse, reserve, share_of
-from .live_loader import LiveLoader, delete_dead
+from .live_loader import LiveLoader, other_loaders
 from .open_chunks import OpenChunks
 from .settings import Cache
 from .shard_versions import ShardVersions
@@ -43,12 +42,6 @@ _FULL_SECONDS, _CROWDED_SECONDS = 30.0, 1.0
 
 
 _Chunk = ChunkFile | ChunkInMemory
-
-
-@dataclass(frozen=True, slots=True)
-class _OpenCache:
-    folder: ChunkFolder
-    loader: LiveLoader
 
 
 class CachedSpans:
@@ -75,7 +68,7 @@ class CachedSpans:
         self.next_use: NextUse | None = None
         self._lock = threading.Lock()
         self._open = OpenChunks()
-        self._cached: _OpenCache | None = None
+        self._cached: LiveLoader | None = None
         self._stopped: set[str] = set()  # locks that were waited for in vain, and not seen free since
         self._fetching: set[int] = set()  # chunks that threads of this process fetch
         self._not_before = 0.0  # when chunks are written again, after they couldn't be
@@ -159,11 +152,11 @@ class CachedSpans:
         """Whether chunks are fetched whole, or only the records that are missing."""
         if (cached := self._opened()) is None or time.monotonic() < self._not_before:
             return False  # a chunk that can't be stored would be read again for each of its records
-        if (budget := cached.loader.start_budget) <= 0:
+        if (budget := cached.start_budget) <= 0:
             return True
         _, begins, ends = located
         nbytes = sum(int(ends[place] - begins[place]) for places in missing.values() for place in places)
-        cached.loader.start_budget = budget - nbytes
+        cached.start_budget = budget - nbytes
         return False
 
     # --- chunks -------------------------------------------------------------------------------------------------
@@ -199,13 +192,13 @@ class CachedSpans:
     def share(self) -> int:
         """Bytes that the chunks of this loader may have now."""
         cached = self._opened()
-        return 0 if cached is None else share_of(cached.folder, cached.loader, self._cache.limit)
+        return 0 if cached is None else share_of(cached, self._cache.limit)
 
     def allow_direct_reads(self, nbytes: int) -> None:
         """Lets all processes of the loader read so many bytes of records without their chunks."""
         cached = self._opened() if nbytes else self._cached
         if cached is not None:
-            cached.loader.start_budget = nbytes
+            cached.start_budget = nbytes
 
     # --- fetching -----------------------------------------------------------------------------------------------
 
@@ -227,14 +220,14 @@ class CachedSpans:
         return chunks
 
     def _stored_chunk(
-        self, cached: _OpenCache, number: int, shard: int, *, whole: bool = False
+        self, cached: LiveLoader, number: int, shard: int, *, whole: bool = False
     ) -> ChunkFile | None:
         """The chunk of the shard's version, opened; with `whole`, only where no bit of it was flipped."""
         key = self._versions.key(shard)
         chunk = open_chunk(cached.folder.path(self._key, number), number, key)
         if chunk is None or not self._versions.hold(shard):
             return None
-        if whole and not chunk.is_whole():
+        if whole and not chunk.is_good(chunk.begin, chunk.begin + chunk.length):
             _log.warning("cache %s: chunk %d is damaged, and is fetched again", self._cache.folder, number)
             return None
         return chunk
@@ -312,7 +305,7 @@ class CachedSpans:
                     yield number, stored or ChunkInMemory(payload, begin)
 
     def _taken_over(
-        self, cached: _OpenCache, number: int, key: int, span: tuple[int, int, int]
+        self, cached: LiveLoader, number: int, key: int, span: tuple[int, int, int]
     ) -> ChunkFile | None:
         former = self._versions.former(cached.folder.path(self._key, number), number, key, span)
         return None if former is None else self._stored(number, span[0], span[1], former)
@@ -323,14 +316,8 @@ class CachedSpans:
         if cached is None or time.monotonic() < self._not_before:
             return None
         try:
-            if not reserve(
-                cached.folder,
-                cached.loader,
-                number=number,
-                nbytes=len(payload),
-                limit=self._cache.limit,
-                next_use=self.next_use,
-            ):
+            limit, next_use = self._cache.limit, self.next_use
+            if not reserve(cached, number=number, nbytes=len(payload), limit=limit, next_use=next_use):
                 self._not_before = time.monotonic() + _CROWDED_SECONDS
                 return None
             key = self._versions.key(shard)
@@ -341,10 +328,10 @@ class CachedSpans:
         self._open.keep(number, chunk)
         return chunk
 
-    def _opened(self) -> _OpenCache | None:
+    def _opened(self) -> LiveLoader | None:
         """The folder of the cache, None while it can't be written."""
         cached = self._cached
-        if cached is not None and cached.loader.is_there:
+        if cached is not None and cached.is_there:
             return cached
         if time.monotonic() < self._not_before:
             return None
@@ -353,8 +340,8 @@ class CachedSpans:
                 self._cached = None
                 try:
                     folder = ChunkFolder(self._cache.folder)
-                    delete_dead(folder)
-                    self._cached = _OpenCache(folder, LiveLoader(folder, self._name, self._key))
+                    list(other_loaders(folder, ""))  # deletes the files of dead ones
+                    self._cached = LiveLoader(folder, self._name, self._key)
                 except OSError as error:
                     self._say_full(error)
             return self._cached

@@ -107,9 +107,7 @@ class ComposedKeys:
     """Keys by two functions, one after the other; by the first alone where the second is None."""
 
     def __init__(
-        self,
-        first: Callable[[Int64Array], Int64Array],
-        second: Callable[[Int64Array], Int64Array] | None,
+        self, first: Callable[[Int64Array], Int64Array], second: Callable[[Int64Array], Int64Array] | None
     ) -> None:
         self._first, self._second = first, second
 

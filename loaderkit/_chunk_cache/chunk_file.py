@@ -127,10 +127,6 @@ class ChunkFile:
         self._mark(self.compared | wanted)
         return True
 
-    def is_whole(self) -> bool:
-        """`is_good` of all bytes."""
-        return self.is_good(self.begin, self.begin + self.length)
-
     def read(self, begin: int, end: int) -> bytes | None:
         """The bytes begin to end of the shard; None where the file was cut or damaged."""
         if self.unchecked and not self.is_good(begin, end):

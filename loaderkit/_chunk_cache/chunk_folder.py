@@ -99,7 +99,12 @@ def lock_without_waiting(path: str) -> Iterator[bool]:
         yield True
         return
     try:
-        yield _lock(descriptor)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            free = True
+        except OSError as error:
+            free = not isinstance(error, BlockingIOError)
+        yield free
     finally:
         os.close(descriptor)
 
@@ -115,16 +120,6 @@ def lock_within(path: str, seconds: float) -> Iterator[None]:
                 return
         time.sleep(pause)
         pause = min(2 * pause, 0.02)
-
-
-def _lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
-    return True
 
 
 def _locks_work(folder: str) -> bool:

@@ -85,7 +85,7 @@ class ChunkNumbers:
             keys: (n,) int64 in [0, records).
             shards: (n,) int64, those of the records, where they are known.
         """
-        where = self._index.locate(keys)[0] if shards is None else shards
+        where = self._index.shard_ends.searchsorted(keys, "right") if shards is None else shards
         numbers: Int64Array = keys // self._size + where
         return numbers
 

@@ -40,20 +40,13 @@ class StoredChunk:
 
 
 def reserve(
-    folder: ChunkFolder,
-    loader: LiveLoader,
-    *,
-    number: int,
-    nbytes: int,
-    limit: int,
-    next_use: NextUse | None = None,
+    loader: LiveLoader, *, number: int, nbytes: int, limit: int, next_use: NextUse | None = None
 ) -> bool:
     """Says that a loader adds a chunk, after deleting others where it has no room; False where there can't be any.
 
     Processes that reserve at the same moment may exceed the limit by a chunk each.
 
     Args:
-        folder: of the cache.
         loader: wants to add.
         number, nbytes: the chunk.
         limit: bytes that the whole cache may have.
@@ -62,26 +55,26 @@ def reserve(
     if loader.room >= nbytes:
         loader.add(number, nbytes)
         return True
-    with lock_within(folder.eviction_lock, _LOCK_SECONDS):
+    with lock_within(loader.folder.eviction_lock, _LOCK_SECONDS):
         # Another process of the loader may have made some meanwhile.
-        has_room = loader.room >= nbytes or _evict(folder, loader, limit, nbytes, next_use) >= nbytes
+        has_room = loader.room >= nbytes or _evict(loader, limit, nbytes, next_use) >= nbytes
         if has_room:
             loader.add(number, nbytes)
         return has_room
 
 
-def share_of(folder: ChunkFolder, loader: LiveLoader, limit: int) -> int:
+def share_of(loader: LiveLoader, limit: int) -> int:
     """The bytes of a loader's share of the limit, less those that an eviction frees."""
-    share = limit // (1 + sum(1 for _ in other_loaders(folder, loader.name)))
+    share = limit // (1 + sum(1 for _ in other_loaders(loader.folder, loader.name)))
     return share - share // _PART
 
 
-def _evict(folder: ChunkFolder, loader: LiveLoader, limit: int, nbytes: int, next_use: NextUse | None) -> int:
+def _evict(loader: LiveLoader, limit: int, nbytes: int, next_use: NextUse | None) -> int:
     """Deletes chunks, and gives the bytes that the loader may add."""
-    others = list(other_loaders(folder, loader.name))
+    others = list(other_loaders(loader.folder, loader.name))
     share = limit // (1 + len(others))
     step = max(limit // _PART // (1 + len(others)), nbytes)
-    mine, left = _numbers(loader.entries()), list(stored_chunks(folder))
+    mine, left = _numbers(loader.entries()), list(stored_chunks(loader.folder))
     key = loader.key.hex()
     theirs = [(of.hex(), _numbers(entries)) for of, entries in others]
     own: list[StoredChunk] = []

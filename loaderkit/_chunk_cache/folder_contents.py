@@ -1,7 +1,7 @@
 """What the folder of a cache holds of one index, without a loader."""
 
 from .chunk_folder import ChunkFolder, lock_within
-from .eviction import delete_chunk, stored_chunks
+from .eviction import StoredChunk, delete_chunk, stored_chunks
 
 _LOCK_SECONDS = 10.0  # as an eviction waits for another
 
@@ -20,30 +20,22 @@ class FolderContents:
     def __init__(self, folder: str, key: bytes) -> None:
         self._folder, self._key = folder, key.hex()
 
-    def _opened(self) -> ChunkFolder | None:
-        return ChunkFolder(self._folder) if ChunkFolder.is_in(self._folder) else None
+    def _stored(self) -> list[StoredChunk]:
+        return list(stored_chunks(ChunkFolder(self._folder))) if ChunkFolder.is_in(self._folder) else []
 
     def chunks(self) -> dict[int, int]:
         """The bytes of the file of each chunk of the index, by the chunk's number."""
-        folder = self._opened()
-        if folder is None:
-            return {}
-        return {chunk.number: chunk.size for chunk in stored_chunks(folder) if chunk.key == self._key}
+        return {chunk.number: chunk.size for chunk in self._stored() if chunk.key == self._key}
 
     def of_other_sets(self) -> tuple[int, int]:
         """How many chunks of other indexes there are, and their bytes."""
-        folder = self._opened()
-        if folder is None:
-            return 0, 0
-        sizes = [chunk.size for chunk in stored_chunks(folder) if chunk.key != self._key]
+        sizes = [chunk.size for chunk in self._stored() if chunk.key != self._key]
         return len(sizes), sum(sizes)
 
     def clear(self) -> None:
         """Deletes the chunks of the index. A loader that has one open reads it to its end."""
-        folder = self._opened()
-        if folder is None:
-            return
-        with lock_within(folder.eviction_lock, _LOCK_SECONDS):
-            for chunk in stored_chunks(folder):
-                if chunk.key == self._key:
-                    delete_chunk(chunk.path)
+        if ChunkFolder.is_in(self._folder):
+            with lock_within(ChunkFolder(self._folder).eviction_lock, _LOCK_SECONDS):
+                for chunk in self._stored():
+                    if chunk.key == self._key:
+                        delete_chunk(chunk.path)

@@ -49,7 +49,7 @@ class LiveLoader:
     _close: ClassVar = staticmethod(os.close)
 
     def __init__(self, folder: ChunkFolder, name: str, key: bytes) -> None:
-        self.name, self.key = name, key
+        self.folder, self.name, self.key = folder, name, key
         self._path = path = f"{folder.loaders}/{name}"
         self._descriptor = _opened(path)
         self._inode = os.fstat(self._descriptor).st_ino
@@ -131,12 +131,6 @@ def other_loaders(folder: ChunkFolder, name: str) -> Iterator[tuple[bytes, Entri
             continue
         finally:
             os.close(descriptor)
-
-
-def delete_dead(folder: ChunkFolder) -> None:
-    """Deletes the files of loaders that have ended."""
-    for _ in other_loaders(folder, ""):
-        pass
 
 
 def _opened(path: str) -> int:

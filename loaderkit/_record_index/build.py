@@ -119,9 +119,7 @@ def _read_all(source: Any, worker_count: int) -> Iterator[Any]:
     from loaderkit.samplers.epochs import IndexSampler
 
     loader = DataLoader(
-        data_source=source,
-        sampler=IndexSampler(len(source), num_epochs=1),
-        worker_count=worker_count,
+        data_source=source, sampler=IndexSampler(len(source), num_epochs=1), worker_count=worker_count
     )
     with iter(loader) as records:
         yield from records

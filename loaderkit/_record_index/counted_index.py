@@ -16,7 +16,8 @@ from loaderkit._storage.range_reader import ObjectVersion
 from loaderkit.errors import DataFormatError
 
 from .check import ShardCheck
-from .layout import SectionFile, SectionShape, SectionWriter
+from .layout import SectionFile, SectionWriter
+from .merge import Totals, header_of, shard_sections, write_shards
 from .part_file import ScanOptions
 from .record_index import RecordIndex
 from .scan_shard import scan_shard
@@ -100,30 +101,14 @@ def write_counts(
     """
     sizes = [version.size for version in versions]
     told = [[name, size, count] for name, size, count in zip(shards.base_names, sizes, counts)]
-    identity = hashlib.sha256(canonical([format.kind, format.unit, "counts", told]).encode())
-    header = {
-        "kind": format.kind,
-        "unit": format.unit,
-        "records": sum(counts),
-        "shards": len(counts),
-        "bytes": sum(sizes),
+    totals = Totals(format.kind, format.unit, [*counts], sizes, [*samples])
+    totals.names = [name.encode("utf-8", "surrogateescape") for name in shards.shown]
+    totals.tags = [version.tag.encode("utf-8", "surrogateescape") for version in versions]
+    totals.identity = hashlib.sha256(canonical([format.kind, format.unit, "counts", told]).encode())
+    header = header_of(totals) | {
         "chunk_records": max(1, sum(counts) // len(counts)),
-        "fields": [],
-        "members_each": None,
         "counts": True,
         "samples_digest": f"sha256:{hashlib.sha256(b''.join(samples)).hexdigest()[:32]}",
-        "data_digest": f"sha256:{identity.hexdigest()[:32]}",
     }
-    sections: dict[str, NDArray[Any]] = {
-        "shard_end": np.cumsum(counts, dtype="<i8"),
-        "shard_size": np.array(sizes, "<i8"),
-        "shard_sample": np.frombuffer(b"".join(samples), "|u1").reshape(-1, 16),
-    }
-    for name, texts in (("shard_name", shards.shown), ("shard_tag", [version.tag for version in versions])):
-        encoded = [text.encode("utf-8", "surrogateescape") for text in texts]
-        sections[f"{name}_end"] = np.cumsum([len(text) for text in encoded], dtype="<i8")
-        sections[name] = np.frombuffer(b"".join(encoded), "|u1")
-    shapes = [SectionShape(name, array.dtype.str, array.shape) for name, array in sections.items()]
-    with SectionWriter(destination, header, shapes) as writer:
-        for name, array in sections.items():
-            writer.append(name, array)
+    with SectionWriter(destination, header, shard_sections(totals)) as writer:
+        write_shards(writer, totals)

@@ -186,11 +186,11 @@ def command(shards: ShardSet) -> str:
 
 def _find_remote(shards: ShardSet, format: Format) -> RecordIndex:  # noqa: A002
     difference, older = "", None
-    for open_one in (_open_cached, _open_beside):
+    for beside in (False, True):
         with contextlib.suppress(FileNotFoundError):
-            found = open_one(shards, format.kind)
+            found = _open_beside(shards) if beside else RecordIndex(cached_path(shards, format.kind))
             if not (difference := other_set(found, shards, format)):
-                if open_one is _open_beside or _has_versions(found, shards):
+                if beside or _has_versions(found, shards):
                     return found
                 older = found
             difference = f" of these files ({redacted(found.path)}: {difference})"
@@ -214,11 +214,7 @@ def _has_versions(index: RecordIndex, shards: ShardSet) -> bool:
     return True
 
 
-def _open_cached(shards: ShardSet, kind: str) -> RecordIndex:
-    return RecordIndex(cached_path(shards, kind))
-
-
-def _open_beside(shards: ShardSet, _: str) -> RecordIndex:
+def _open_beside(shards: ShardSet) -> RecordIndex:
     if not (beside := path_beside(shards)):
         raise FileNotFoundError(errno.ENOENT, "no folder has all of the files")
     try:
@@ -248,11 +244,8 @@ def _make_local(shards: ShardSet, format: Format, options: ScanOptions | None) -
             if error.errno not in _NO_ROOM and not isinstance(error, PermissionError):
                 raise
             if error.errno in _NO_ROOM:
-                told = (
-                    str(shards),
-                    os.path.dirname(cached),
-                    str(error),
-                )  # a handler that keeps the error keeps files open
+                # Texts: a handler that keeps the error keeps files open.
+                told = str(shards), os.path.dirname(cached), str(error)
                 _log.warning("the index of %s is made in %s instead: %s", *told)
     with locked_folder(f"{cached}.parts"):
         return _make_once(cached, shards, format, options)
@@ -281,13 +274,8 @@ def _make_once(
         if (found := _usable(path, shards, format)) is None:
             raise
         return found
-    _log.info(
-        "made the index %s of %d files with %d records in %.1f s",
-        path,
-        index.shards,
-        len(index),
-        time.monotonic() - begun,
-    )
+    told = path, index.shards, len(index), time.monotonic() - begun
+    _log.info("made the index %s of %d files with %d records in %.1f s", *told)
     return index
 
 

@@ -238,10 +238,7 @@ class SectionFile:
         for shape, offset, _ in self._sections:
             if (table := self.sections.get(shape.name + BLOCKS)) is not None:
                 data = self.sections[shape.name].reshape(-1).view(np.uint8)
-                try:
-                    blocks = CheckedBlocks(self.path, data, table, offset=offset, advice=_ADVICE)
-                except ValueError as error:
-                    raise torn(self.path, str(error)) from None
+                blocks = CheckedBlocks(self.path, data, table, offset=offset, advice=_ADVICE)
                 self._blocks[shape.name] = (blocks, self.sections[shape.name].itemsize)
 
     def check_items(self, name: str, firsts: NDArray[np.int64], count: int = 1) -> None:
@@ -259,10 +256,7 @@ class SectionFile:
 
     def check_range(self, name: str, begin: int, end: int) -> None:
         """`check_items` of the items from `begin` up to `end`."""
-        if self._watched is not None:
-            self._watched.check()
-        if (held := self._blocks.get(name)) is not None:
-            held[0].check(begin * held[1], end * held[1])
+        self.check_items(name, np.array([begin]), end - begin)
 
     @property
     def shapes(self) -> list[SectionShape]:

@@ -21,7 +21,7 @@ MOST_FIELDS = 1 << 16  # a field's number has 16 bits
 
 
 @dataclass(slots=True)
-class _Totals:
+class Totals:
     """What the parts' headers say in all."""
 
     kind: str = ""
@@ -54,8 +54,8 @@ def merge_parts(parts: Sequence[str], destination: str, *, folder: str | None = 
     totals = _read_headers(parts)
     sections = _sections(totals)
     with ExitStack() as stack:
-        writer = stack.enter_context(SectionWriter(destination, _header(totals), sections, partial))
-        _write_shards(writer, totals)
+        writer = stack.enter_context(SectionWriter(destination, header_of(totals), sections, partial))
+        write_shards(writer, totals)
         keys = None
         if "key" in {section.name for section in sections}:
             keys = stack.enter_context(KeyOrder(folder, sum(totals.records)))
@@ -66,8 +66,8 @@ def merge_parts(parts: Sequence[str], destination: str, *, folder: str | None = 
                 writer.append("key_record", records)
 
 
-def _read_headers(parts: Sequence[str]) -> _Totals:
-    totals = _Totals(identity=hashlib.sha256(), checksums=hashlib.sha256())
+def _read_headers(parts: Sequence[str]) -> Totals:
+    totals = Totals(identity=hashlib.sha256(), checksums=hashlib.sha256())
     for path in parts:
         part = SectionFile(path, mapped=False)
         header = part.header
@@ -112,7 +112,7 @@ def _shard_identity(header: dict[str, Any]) -> str:
     )
 
 
-def _header(totals: _Totals) -> dict[str, Any]:
+def header_of(totals: Totals) -> dict[str, Any]:
     records, nbytes = sum(totals.records), sum(totals.sizes)
     each = next(iter(totals.members_each)) if len(totals.members_each) == 1 else None
     exact = {}
@@ -132,9 +132,10 @@ def _header(totals: _Totals) -> dict[str, Any]:
     }
 
 
-def _sections(totals: _Totals) -> list[SectionShape]:
-    shards, records, present = len(totals.records), sum(totals.records), totals.sections or set()
-    sections = [
+def shard_sections(totals: Totals) -> list[SectionShape]:
+    """The sections that each index has."""
+    shards = len(totals.records)
+    return [
         SectionShape("shard_end", "<i8", (shards,)),
         SectionShape("shard_size", "<i8", (shards,)),
         SectionShape("shard_sample", "|u1", (shards, 16)),
@@ -142,8 +143,13 @@ def _sections(totals: _Totals) -> list[SectionShape]:
         SectionShape("shard_name", "|u1", (sum(map(len, totals.names)),)),
         SectionShape("shard_tag_end", "<i8", (shards,)),
         SectionShape("shard_tag", "|u1", (sum(map(len, totals.tags)),)),
-        SectionShape("starts", smallest_unsigned(totals.greatest["greatest_start"]), (records + shards,)),
     ]
+
+
+def _sections(totals: Totals) -> list[SectionShape]:
+    shards, records, present = len(totals.records), sum(totals.records), totals.sections or set()
+    starts = SectionShape("starts", smallest_unsigned(totals.greatest["greatest_start"]), (records + shards,))
+    sections = [*shard_sections(totals), starts]
     if "member_block" in present:
         if len(totals.members_each) != 1 or None in totals.members_each:
             sections.append(SectionShape("member_first", "<i8", (records + 1,)))
@@ -166,7 +172,7 @@ def _sections(totals: _Totals) -> list[SectionShape]:
     return sections
 
 
-def _write_shards(writer: SectionWriter, totals: _Totals) -> None:
+def write_shards(writer: SectionWriter, totals: Totals) -> None:
     writer.append("shard_end", np.cumsum(totals.records, dtype=np.int64))
     writer.append("shard_size", np.array(totals.sizes, np.int64))
     writer.append("shard_sample", np.frombuffer(b"".join(totals.samples), np.uint8).reshape(-1, 16))
@@ -176,7 +182,7 @@ def _write_shards(writer: SectionWriter, totals: _Totals) -> None:
 
 
 def _write_records(
-    writer: SectionWriter, parts: Sequence[str], totals: _Totals, keys: KeyOrder | None
+    writer: SectionWriter, parts: Sequence[str], totals: Totals, keys: KeyOrder | None
 ) -> None:
     names = writer.section_names
     first_record = first_member = key_end = 0

@@ -5,7 +5,6 @@ that are whole and belong to the shard as it is now.
 """
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -130,13 +129,9 @@ def open_part(path: str, identity: PartIdentity) -> SectionFile | None:
     """The part file, None where there is none, it is damaged, or it is of another version of the shard."""
     try:
         part = SectionFile(path)
-        if _subset(part.header, identity.header()) != identity.header():
+        if not identity.header().items() <= part.header.items():
             return None
         part.check()
     except (FileNotFoundError, DataFormatError):
         return None
     return part
-
-
-def _subset(header: Mapping[str, Any], names: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: header.get(name) for name in names}

@@ -25,7 +25,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,12 +80,10 @@ class RecordIndex:
             self.chunk_records: int = header["chunk_records"]
             self.nbytes: int = header["bytes"]
             self.counts: bool = header["counts"]
-            digests = {name: header.get(f"{name}_digest") for name in ("checksums", "samples")}
-            self.content: dict[str, str] = {
-                name: told
-                for name, told in digests.items()
-                if told and (name != "checksums" or has_fast_crc32c())
-            }
+            self.content: dict[str, str] = {}
+            for name in ("checksums", "samples"):
+                if (told := header.get(f"{name}_digest")) and (name == "samples" or has_fast_crc32c()):
+                    self.content[name] = told
             self._records: int = header["records"]
             self._shards: int = header["shards"]
             self._members_each: int | None = header["members_each"]
@@ -118,12 +116,12 @@ class RecordIndex:
     @property
     def shard_names(self) -> "ShardTexts":
         """The shards' names, in order, as they were written when the index was made, without userinfo and query."""
-        return ShardTexts(self._file, "shard_name")
+        return ShardTexts(self, "shard_name")
 
     @property
     def shard_tags(self) -> "ShardTexts":
         """The tag of each shard when it was indexed."""
-        return ShardTexts(self._file, "shard_tag")
+        return ShardTexts(self, "shard_tag")
 
     @property
     def shard_versions(self) -> Sequence[ObjectVersion]:
@@ -292,23 +290,32 @@ def hash_of_key(key: str) -> int:
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
 
-class ShardTexts(Sequence[str]):
-    """Texts of the shards, decoded when asked for."""
+class _OfShards(Sequence[Any]):
+    """Values of the shards, made when they are asked for. A pickle of the index holds its path only."""
 
-    def __init__(self, file: SectionFile, name: str) -> None:
-        self._ends, self._text = file.sections[f"{name}_end"], file.sections[name]
+    def __init__(self, index: RecordIndex) -> None:
+        self._index = index
 
     def __len__(self) -> int:
-        return len(self._ends)
+        return self._index.shards
 
-    @overload
-    def __getitem__(self, shard: int) -> str: ...
-    @overload
-    def __getitem__(self, shard: slice) -> list[str]: ...
-    def __getitem__(self, shard: int | slice) -> str | list[str]:
+    def __getitem__(self, shard: Any) -> Any:
         if isinstance(shard, slice):
-            return [self[each] for each in range(*shard.indices(len(self)))]
-        shard = range(len(self))[shard]
+            return [self._of(each) for each in range(*shard.indices(len(self)))]
+        return self._of(range(len(self))[shard])
+
+    def _of(self, shard: int) -> Any:
+        raise NotImplementedError
+
+
+class ShardTexts(_OfShards):
+    """Texts of the shards; section: that has them."""
+
+    def __init__(self, index: RecordIndex, section: str) -> None:
+        super().__init__(index)
+        self._ends, self._text = index._file.sections[f"{section}_end"], index._file.sections[section]
+
+    def _of(self, shard: int) -> str:
         begin = int(self._ends[shard - 1]) if shard else 0
         return bytes(self._text[begin : int(self._ends[shard])]).decode("utf-8", "surrogateescape")
 
@@ -318,22 +325,8 @@ class ShardTexts(Sequence[str]):
             yield whole[begin:end].decode("utf-8", "surrogateescape")
 
 
-class _Versions(Sequence[ObjectVersion]):
-    """Reads them from the index, so that a pickle holds its path only."""
-
-    def __init__(self, index: RecordIndex) -> None:
-        self._index = index
-
-    def __len__(self) -> int:
-        return self._index.shards
-
-    @overload
-    def __getitem__(self, shard: int) -> ObjectVersion: ...
-    @overload
-    def __getitem__(self, shard: slice) -> list[ObjectVersion]: ...
-    def __getitem__(self, shard: int | slice) -> ObjectVersion | list[ObjectVersion]:
-        if isinstance(shard, slice):
-            return [self[each] for each in range(*shard.indices(len(self)))]
+class _Versions(_OfShards):
+    def _of(self, shard: int) -> ObjectVersion:
         return ObjectVersion(int(self._index.shard_sizes[shard]), self._index.shard_tags[shard])
 
     def __iter__(self) -> Iterator[ObjectVersion]:

@@ -222,9 +222,7 @@ def _opened(path: str) -> _OpenFile:
     except OSError as error:
         if error.errno not in (errno.EMFILE, errno.ENFILE):
             raise
-        if (
-            error.__cause__ is not None
-        ):  # with the frames of this read it would hold a file until garbage is collected
+        if error.__cause__ is not None:  # with the frames of this read it holds a file
             error.__cause__.__traceback__ = None
     for reader in _readers():
         reader.close()

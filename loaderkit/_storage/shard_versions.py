@@ -43,10 +43,7 @@ def ask_each(
         found = dict(answers.get() for _ in shards)
     finally:
         THREADS.leave()
-    versions = []
     for shard in shards:
-        version = found[shard]
-        if isinstance(version, BaseException):
-            raise version
-        versions.append(version)
-    return versions
+        if isinstance(error := found[shard], BaseException):
+            raise error
+    return [found[shard] for shard in shards]  # type: ignore[misc]  # no error is left

@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from loaderkit._system.shared_memory import goes_to_a_worker
 from loaderkit.errors import FileChangedError
@@ -37,9 +38,6 @@ class VersionCheck:
         any_tag: bool = False,
     ) -> None:
         self._names, self._given, self._on_other, self._any_tag = names, expected, on_other_version, any_tag
-        self._prepare()
-
-    def _prepare(self) -> None:
         self._known: dict[int, ObjectVersion] = {}  # by shard: what was read of it
         self._accepted: set[tuple[int, str]] = set()  # other tags
         self._asked: set[int] = set()
@@ -121,17 +119,13 @@ class VersionCheck:
                 "within a second" if seen.tag and not seen.weak else "where one of 16 samples differs",
             )
 
-    def __getstate__(self) -> tuple[object, ...]:
+    def __getstate__(self) -> dict[str, Any]:
+        state = {**self.__dict__, "_lock": None, "_asked": set()}
         # What was seen first holds for this run only.
-        seen = (self._known, self._accepted, self._told) if goes_to_a_worker() else ({}, set(), False)
-        return self._names, self._given, self._on_other, self._any_tag, *seen
+        return state if goes_to_a_worker() else {**state, "_known": {}, "_accepted": set(), "_told": False}
 
-    def __setstate__(self, state: tuple[object, ...]) -> None:
-        self._names, self._given, self._on_other, self._any_tag, *seen = state  # type: ignore[assignment]
-        self._prepare()
-        known, accepted, self._told = seen  # type: ignore[assignment]
-        self._known.update(known)  # type: ignore[call-overload]
-        self._accepted.update(accepted)  # type: ignore[arg-type]
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.RLock())
 
 
 def ends_early(name: str, size: int, end: int) -> FileChangedError:

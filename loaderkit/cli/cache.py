@@ -70,23 +70,24 @@ def run(options: argparse.Namespace) -> int:
         with usage_errors():
             index = find_index(shards, SCANNED[data.format])
     numbers = ChunkNumbers(readable_spans(index))
-    first_keys = _first_keys(index)
+    keys = numbers.first_keys(np.arange(numbers.end))  # a record of each chunk, of some chunks several
+    keys_of = dict(zip(numbers.of(keys).tolist(), keys.tolist()))
     contents = FolderContents(cache.folder, numbers.key)
     if options.clear:
         contents.clear()
     found = contents.chunks()
     if options.fetch:
-        wanted = np.array([key for number, key in first_keys.items() if number not in found], np.int64)
-        with out.progress("chunks", len(first_keys)) as advance:
-            advance(len(first_keys) - len(wanted))
+        wanted = np.array([key for number, key in keys_of.items() if number not in found], np.int64)
+        with out.progress("chunks", len(keys_of)) as advance:
+            advance(len(keys_of) - len(wanted))
             _fetch(shards, index, cache, wanted, advance)
         found = contents.chunks()
-    cached = {number: size for number, size in found.items() if number in first_keys}
+    cached = {number: size for number, size in found.items() if number in keys_of}
     other_chunks, other_bytes = contents.of_other_sets()
     out.document(
         {
             "cache": shown_name(cache.folder),
-            "chunks": len(first_keys),
+            "chunks": len(keys_of),
             "cached_chunks": len(cached),
             "cached_bytes": sum(cached.values()),
             "bytes": index.nbytes,
@@ -100,28 +101,17 @@ def run(options: argparse.Namespace) -> int:
         [
             (
                 "of the set",
-                f"{len(cached):,} of {counted(len(first_keys), 'chunk')}, {size_text(sum(cached.values()))}",
+                f"{len(cached):,} of {counted(len(keys_of), 'chunk')}, {size_text(sum(cached.values()))}",
             ),
             ("of other sets", f"{counted(other_chunks, 'chunk')}, {size_text(other_bytes)}"),
         ]
     )
-    if options.fetch and len(cached) < len(first_keys):
+    if options.fetch and len(cached) < len(keys_of):
         raise OSError(
-            f"{shown_name(cache.folder)}: expected all {counted(len(first_keys), 'chunk')} in the cache, got "
+            f"{shown_name(cache.folder)}: expected all {counted(len(keys_of), 'chunk')} in the cache, got "
             f"{len(cached):,}: the disk is full, or another process fetches or evicts them; run the command again"
         )
     return ExitStatus.DONE
-
-
-def _first_keys(index: RecordIndex) -> dict[int, int]:
-    """The first record of each chunk, by the chunk's number."""
-    size, found = index.chunk_records, {}
-    begin = 0
-    for shard, end in enumerate(index.shard_ends.tolist()):
-        for place in range(begin // size, -(-end // size) if end > begin else begin // size):
-            found[place + shard] = max(place * size, begin)
-        begin = end
-    return found
 
 
 def _spans(index: RecordIndex, ranges: RangeReader, cache: Cache) -> CachedSpans:

@@ -1,5 +1,6 @@
 """Data sets by name: versions, splits, cards that are wrong, files that changed."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -7,6 +8,7 @@ import pickle
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import loaderkit as lk
@@ -280,6 +282,37 @@ def test_a_file_that_is_no_card(tmp_path, text, message):
         DataFormatError, match=rf"dataset\.json: {message}; write it again with lk.write_dataset"
     ):
         open_dataset("numbers", "train", data_dir=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "data_format", ["array_record", "arrow", "jsonl", "parquet", "tar", "tfrecord", "tokens"]
+)
+def test_a_flipped_bit_of_a_data_set(tmp_path, data_format):
+    """By default formats with checksums give no other records; with verify=True none does, whatever the bit."""
+    for library in {"parquet": ["pyarrow"], "arrow": ["pyarrow"], "tfrecord": ["google_crc32c"]}.get(
+        data_format, ()
+    ):
+        pytest.importorskip(library)
+    records = [{"tokens": np.arange(50, dtype=np.uint16) + number} for number in range(100)]
+    if data_format != "tokens":
+        records = [{"name": f"record {number}" * 9} for number in range(100)]
+    folder = lk.write_dataset({"train": records}, "a:1.0.0", format=data_format, data_dir=tmp_path, shards=1)
+    (path,) = (path for path in Path(folder, "train").iterdir() if path.suffix not in (".json", ".lkx"))
+    data, status = path.read_bytes(), path.stat()
+    before = [repr(record) for record in lk.open("a", "train", data_dir=tmp_path)]
+    errors = ChecksumError, DataFormatError, FileChangedError
+    end = len(data)
+    if data_format == "parquet":  # its footer, whose length is before the magic, has no checksum
+        end -= 8 + int.from_bytes(data[-8:-4], "little")
+    places = [place for place in range(end) if data[place]]
+    for place in places[7 :: len(places) // 12]:
+        path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+        with pytest.raises(errors):
+            list(lk.open("a", "train", data_dir=tmp_path, verify=True))
+        if data_format in ("array_record", "parquet", "tfrecord", "tokens"):
+            with contextlib.suppress(*errors):
+                assert [repr(record) for record in lk.open("a", "train", data_dir=tmp_path)] == before
 
 
 @pytest.mark.parametrize("workers", [0, 1])

@@ -33,7 +33,7 @@ from .element_spec import spec_of
 from .executor_factory import LoaderExecutorFactory, make_executor
 from .fingerprints import Fingerprints
 from .inspection import LoaderInspection
-from .part_dtypes import PartDtypes
+from .part_dtypes import part_dtypes_of
 from .plan import checked_epoch, plan_of, repeats_order, shards_without_last_step, why_lanes_are_shared
 from .process_agreement import ProcessAgreement, end_agreement_of
 from .program import program_of
@@ -135,7 +135,7 @@ class DataLoader(LoaderInspection, Closing, Generic[T_co]):
         # The loaders of single epochs share these with this one.
         self._fingerprints = Fingerprints(self._settings.sampler, self._settings.source)
         self._process_agreement = ProcessAgreement(pending=true_or_false("agree", agree))
-        self._part_dtypes = PartDtypes(self._settings)
+        self._part_dtypes = part_dtypes_of(self._settings)
         self._executor_factory = LoaderExecutorFactory(self._settings)
         self._shared_executor = SharedExecutor()
         self._iterated = False
@@ -151,7 +151,7 @@ class DataLoader(LoaderInspection, Closing, Generic[T_co]):
             )
         self._iterated = True
         plan = self._plan()
-        self._process_agreement.check(plan, self._part_dtypes.fields, stacklevel=2)
+        self._process_agreement.check(plan, self._part_dtypes, stacklevel=2)
         if without := shards_without_last_step(plan):
             warnings.warn(
                 f"the last step has too few rows for all {plan.shard.shard_count} shards: the last {without} make "
@@ -172,7 +172,7 @@ class DataLoader(LoaderInspection, Closing, Generic[T_co]):
             partial(open_scheduler, prefetch=self._settings.elements_ahead),
             Quarantine(self._settings.quarantine),
             agreement=end_agreement_of(plan),
-            watch=self._part_dtypes if self._part_dtypes.apply else None,
+            watch=self._part_dtypes,
         )
         return DataLoaderIterator(reader, agrees=self._process_agreement.agrees)
 
@@ -345,7 +345,7 @@ def variant_of(loader: DataLoader[T_co], **changes: Any) -> DataLoader[T_co]:
     """
     settings = loader._settings.replace(**changes)
     variant = loader._with(settings)
-    variant._part_dtypes = PartDtypes(settings)
+    variant._part_dtypes = part_dtypes_of(settings)
     variant._executor_factory, variant._shared_executor = LoaderExecutorFactory(settings), SharedExecutor()
     variant._iterated = False
     return variant

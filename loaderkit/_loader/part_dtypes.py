@@ -4,10 +4,10 @@ Compared is what enters the first Batch. A part's element is the first that the 
 before the first step; those of further parts when the stream comes to them.
 """
 
-import contextlib
+import threading
 import warnings
-from bisect import bisect_left
-from functools import cached_property
+from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,25 +18,23 @@ from loaderkit._plan.position import Position
 from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit._runtime.worker.reading import RecordReader
 from loaderkit.errors import BatchError
-from loaderkit.transforms.base import Batch
+from loaderkit.samplers.protocol import record_keys_of, seed_of
+from loaderkit.transforms.base import Batch, Transformation
 from loaderkit.transforms.pipeline import Pipeline
 from loaderkit.transforms.run import ElementRun
 
-from .parts import Keys, Parts, parts_of_stream
-from .program import program_of
+from .parts import BLOCK, Keys, Parts, parts_of_stream
 from .settings import LoaderSettings
 
 _AT_START = 64  # elements that are made before the first step
-_BLOCK = 8192  # indices looked through at a time for parts
-_TEXTS = (type(np.dtype("U")), type(np.dtype("S")))  # of any width
 _MOST_TRIED = 4096  # records of a step, for the one whose dtype differs
 
 
 class Spec(NamedTuple):
-    """What an element is but for shapes: {path of a leaf: dtype or type}, sorted, and the containers around them."""
+    """What an element is but for shapes: its structure, and of each leaf the dtype, or the name of its type."""
 
-    leaves: tuple[tuple[str, str], ...]
     structure: Structure
+    kinds: tuple[np.dtype[Any] | str, ...]
 
 
 class PartDtypes:
@@ -44,6 +42,8 @@ class PartDtypes:
 
     Args:
         settings: the loader's.
+        parts: of its stream.
+        operations: before the first Batch.
 
     >>> import loaderkit as lk
     >>> source = lk.ConcatDataSource({"a": [np.float32(1)], "b": [np.float64(1)]})
@@ -54,204 +54,193 @@ class PartDtypes:
     parts 'a' and 'b': expected elements of one dtype, got float32 and float64
     """
 
-    def __init__(self, settings: LoaderSettings) -> None:
-        self._settings = settings
-        self._scanned: int | None = None  # indices before this one were looked through
-        self._coming: list[tuple[int, int]] = []  # index and number of parts that were found and not made
-        self._left: set[int] = set()  # parts that weren't found
-        self._specs: dict[Spec, tuple[str, int]] = {}  # part and record key that each was first seen of
-        self._batch: Spec | None = None
+    def __init__(
+        self, settings: LoaderSettings, parts: Parts, operations: tuple[Transformation, ...]
+    ) -> None:
+        self._parts = parts
+        self._reader = RecordReader(settings.source, settings.read_options, copy=True, ahead=None)
+        self._levels = Pipeline(operations, seed_of(settings.sampler)).levels
+        self._lock = threading.RLock()  # of the loaders of single epochs, several may be iterated at once
+        # The first records of the parts that weren't made, as `Parts.first_records` gives them, and the next of them.
+        self._coming: Iterator[tuple[int, int | None]] = iter(())
+        self._next: tuple[int, int | None] | None = None
+        self._made: set[int] = set()  # parts
+        # The specs that were seen, each with the part and the record key that it was first seen of.
+        self._found: list[tuple[Spec, str, int]] = []
+        self._batch: Spec | None = None  # the first one's
         self._dtypes: Any = None  # of that batch, to compare fast
         self._strict: bool | None = None  # not known before the first stream
         self._told = False
 
-    @cached_property
-    def _parts(self) -> Parts | None:
-        batch = next((op for op in self._settings.operations if isinstance(op, Batch)), None)
-        if batch is None or batch.batch_fn is not None:
-            return None
-        return parts_of_stream(self._settings.source, self._settings.sampler)
-
-    @property
-    def apply(self) -> bool:
-        """Whether there are parts that are batched."""
-        return self._parts is not None
-
-    @cached_property
-    def _work(self) -> tuple[RecordReader, Pipeline]:
-        program = program_of(self._settings, files={})
-        reader = RecordReader(program.source, program.read_options, copy=True, ahead=None)
-        return reader, Pipeline(program.operations, program.seed)
-
     def fields(self, plan: SeekablePlan) -> dict[str, str]:
         """What the processes that load together compare of it, {field: text}."""
-        self._look(plan, plan.start, plan.start)
-        return {"elements": ", ".join(sorted(map(str, self._specs)))} if self._specs else {}
+        with self._lock:
+            self._begin(plan, plan.start)
+            found = sorted(
+                f"{spec.structure} of {', '.join(map(str, spec.kinds))}" for spec, *_ in self._found
+            )
+        return {"elements": "; ".join(found)} if found else {}
 
     def before_stream(self, plan: SeekablePlan, position: Position) -> None:
         """Compares the first parts: BatchError where they differ, in a run that was restored a warning."""
-        self._strict = position.step == 0 if self._strict is None else self._strict
-        index = plan.index_of(position)
-        if self._scanned is not None:  # by other weights perhaps, or from further on
-            self._left |= {part for _, part in self._coming}
-            self._coming, self._scanned = [], index
-        self._look(plan, index, index)
-        self._compare()
+        with self._lock:
+            self._strict = position.step == 0 if self._strict is None else self._strict
+            self._begin(plan, plan.index_of(position))
+            self._compare()
 
     def after_step(self, plan: SeekablePlan, before: Position, after: Position, batch: Any) -> None:
         """Compares the parts that the stream came to, and warns once of a batch with other dtypes than the first."""
-        if self._left or self._coming:
-            self._look(plan, plan.index_of(before), plan.index_of(after))
-            self._compare()
-        dtypes = _dtypes_of(batch)
-        if dtypes == self._dtypes:  # for nearly all: this is done for each batch
-            return
-        spec = _spec_of(batch)
-        if self._batch is None:
-            self._batch, self._dtypes = spec, dtypes
-        elif spec != self._batch and not self._told:
-            self._told = True
-            warnings.warn(self._why(plan, before, after, spec), stacklevel=2)
+        with self._lock:
+            if self._next is not None and self._next[0] < (end := plan.index_of(after)):
+                self._make(plan, end)
+                self._compare()
+            dtypes = _dtypes_of(batch)
+            if dtypes == self._dtypes:  # for nearly all: this is done for each batch
+                return
+            spec = _spec_of(batch)
+            if self._batch is None:
+                self._batch, self._dtypes = spec, dtypes
+            elif not self._told and (differs := _difference(self._batch, spec)):
+                self._warn(self._why(plan, before, after, differs))
 
-    def _look(self, plan: SeekablePlan, first: int, end: int) -> None:
-        """Makes the elements of parts that begin before an index; at the start those of the first block."""
-        if self._parts is None:
-            return
-        most = None
-        if self._scanned is None:
-            self._scanned, end, most = first, first + 1, _AT_START
-            self._left = set(range(len(self._parts.names)))
-        self._scanned = max(self._scanned, first)
-        while self._scanned < end and self._left:
-            self._scan(plan, self._scanned)
-        most = bisect_left(self._coming, (end,)) if most is None else most
-        now = self._coming[:most]
+    def _begin(self, plan: SeekablePlan, index: int) -> None:
+        left = set(range(len(self._parts.names))) - self._made
+        self._next, self._coming = (index, None), self._parts.first_records(plan, index, left)
+        if not self._made:
+            self._make(plan, index + BLOCK, most=_AT_START)
+
+    def _make(self, plan: SeekablePlan, end: int, most: int | None = None) -> None:
+        """Makes the elements of parts that begin before an index."""
+        now: list[tuple[int, int]] = []
+        while self._next is not None and self._next[0] < end and len(now) != most:
+            index, part = self._next
+            now += [] if part is None else [(index, part)]
+            self._next = next(self._coming, None)
         if not now:
             return
-        del self._coming[:most]
         indices, parts = np.array(now, np.int64).T
-        keys, _ = plan.record_keys(plan.first_position(), indices)
-        for key, part, spec in zip(keys.tolist(), parts.tolist(), self._made(indices, keys), strict=True):
-            if spec is not None:
-                self._specs.setdefault(spec, (self._parts.names[part], key))
+        self._made.update(parts.tolist())
+        keys = record_keys_of(plan.sampler, indices)
+        for key, part, spec in zip(keys.tolist(), parts.tolist(), self._specs(indices, keys), strict=True):
+            if spec is not None and all(_difference(known, spec) for known, *_ in self._found):
+                self._found.append((spec, self._parts.names[part], key))
 
-    def _scan(self, plan: SeekablePlan, first: int) -> None:
-        assert self._parts is not None
-        self._scanned = first + _BLOCK
-        indices = np.arange(first, self._scanned if plan.stop is None else min(self._scanned, plan.stop))
-        try:
-            found = self._parts.met(plan.sampler, indices, self._left)
-        except Exception:  # noqa: BLE001 - a user's sampler may raise anything for indices far ahead
-            self._left.clear()
-            return
-        self._coming += [(first + place, part) for place, part in found]
-        self._left -= {part for _, part in found}
-        if plan.stop is not None and self._scanned >= plan.stop:
-            self._left.clear()
-
-    def _made(self, indices: Keys, keys: Keys) -> list[Spec | None]:
+    def _specs(self, indices: Keys, keys: Keys) -> Iterator[Spec | None]:
         """What enters the first Batch of some records; None for a bad or filtered one."""
-        reader, pipeline = self._work
-        specs: list[Spec | None] = []
-        while (at := len(specs)) < len(keys):
-            records, failure = reader.read(0, keys[at:], indices[at:])
-            pairs = zip(records, indices[at:].tolist(), strict=False)
-            specs += [_through(pipeline, record, index) for record, index in pairs]
-            specs += [None] * (failure is not None)
-        return specs
+        done = 0
+        while done < len(keys):
+            records, failure = self._reader.read(0, keys[done:], indices[done:])
+            yield from map(self._through, records, indices[done:].tolist())
+            if failure is not None:
+                yield None
+            done += len(records) + (failure is not None)
+
+    def _through(self, record: Any, index: int) -> Spec | None:
+        run = ElementRun([record], [(index,)], [(index + 1,)])
+        for level in self._levels:
+            failure = None
+            if level.window is not None:
+                run, failure = level.window.windows(run, (), partial=True)
+            if failure is None:
+                run, failure = level.work(run, ())
+            if failure is not None or not run.values:
+                return None
+        return _spec_of(run.values[0])
 
     def _compare(self) -> None:
-        if len(self._specs) < 2:
+        if len(self._found) < 2:
             return
-        (one, (name, key)), (other, (second, at)), *_ = self._specs.items()
-        text = f"parts {name!r} and {second!r}: expected elements of one {_differ(one, other, key, at)}"
+        (one, name, key), (other, second, at), *_ = self._found
+        text = f"parts {name!r} and {second!r}: expected elements of one {_difference(one, other, key, at)}"
         if self._strict:
             raise BatchError(text)
         if not self._told:
-            self._told = True
-            warnings.warn(text, stacklevel=2)
+            self._warn(text)
 
-    def _why(self, plan: SeekablePlan, before: Position, after: Position, spec: Spec) -> str:
-        assert self._batch is not None
+    def _why(self, plan: SeekablePlan, before: Position, after: Position, differs: str) -> str:
         first = plan.index_of(before)
         indices = np.arange(first, max(plan.index_of(after), first + 1))[:_MOST_TRIED]
         keys, _ = plan.record_keys(before, indices)
-        usual = next(iter(self._specs), None)
-        for at, made in zip(keys.tolist(), self._made(indices, keys), strict=True):
-            if usual is not None and made is not None and made != usual:
-                key = self._specs[usual][1]
-                return f"step {before.step}: expected elements of one {_differ(usual, made, key, at)}"
-        what, _ = _texts(self._batch, spec)
-        return f"step {before.step}: expected batches of one {what}; make elements equal in a Map before the Batch"
+        for usual, _, key in self._found[:1]:
+            for at, made in zip(keys.tolist(), self._specs(indices, keys), strict=True):
+                if made is not None and (found := _difference(usual, made, key, at)):
+                    return f"step {before.step}: expected elements of one {found}"
+        return f"step {before.step}: expected batches of one {differs}"
+
+    def _warn(self, text: str) -> None:
+        self._told = True
+        warnings.warn(text, stacklevel=3)
 
 
-def _through(pipeline: Pipeline, record: Any, index: int) -> Spec | None:
-    run = ElementRun([record], [(index,)], [(index + 1,)])
-    for level in pipeline.levels:
-        failure = None
-        if level.window is not None:
-            run, failure = level.window.windows(run, (), partial=True)
-        elif level.batch is not None:
-            break
-        if failure is None:
-            run, failure = level.work(run, ())
-        if failure is not None or not run.values:
-            return None
-    return _spec_of(run.values[0])
+def part_dtypes_of(settings: LoaderSettings) -> PartDtypes | None:
+    """What compares the parts of a loader's stream; None where it has none, or they aren't batched by default."""
+    for place, op in enumerate(settings.operations):
+        if isinstance(op, Batch):
+            parts = None if op.batch_fn is not None else parts_of_stream(settings.source, settings.sampler)
+            return None if parts is None else PartDtypes(settings, parts, settings.operations[:place])
+    return None
 
 
 def _spec_of(element: Any) -> Spec:
     leaves, structure = flatten(element)
-    return Spec(tuple(sorted(zip(paths(structure), map(_kind_of, leaves), strict=True))), structure)
+    return Spec(structure, tuple(map(_kind_of, leaves)))
 
 
 def _dtypes_of(batch: Any) -> Any:
     """As much of a batch's `_spec_of` as is found fast."""
-    dtype = getattr(batch, "dtype", None)
-    if dtype is not None:
-        return type(dtype) if isinstance(dtype, _TEXTS) else dtype
     kind = type(batch)
-    if kind is dict:
-        return [_dtypes_of(leaf) for leaf in batch.values()]
-    return [_dtypes_of(leaf) for leaf in batch] if kind is tuple or kind is list else _spec_of(batch)
+    if kind is np.ndarray:
+        return _native(batch.dtype)
+    if kind is dict or kind is tuple or kind is list:
+        return [_dtypes_of(leaf) for leaf in (batch.values() if kind is dict else batch)]
+    return _spec_of(batch)
 
 
-def _kind_of(leaf: Any) -> str:
+def _kind_of(leaf: Any) -> np.dtype[Any] | str:
     if isinstance(leaf, str | bytes):
         return "str" if isinstance(leaf, str) else "bytes"
-    if isinstance(leaf, np.ndarray | np.generic | bool | int | float | complex):
-        dtype = np.asarray(leaf).dtype.newbyteorder("=")
-        return dtype.type.__name__ if dtype.itemsize == 0 or dtype.kind in "SU" else str(dtype)
+    if isinstance(leaf, bool | int | float | complex):
+        leaf = np.asarray(leaf)
+    if isinstance(leaf, np.ndarray | np.generic):
+        return _native(leaf.dtype)
     return f"{type(leaf).__name__} {getattr(leaf, 'dtype', '')}".rstrip()
 
 
-def _texts(one: Spec, other: Spec) -> tuple[str, str]:
-    """What differs between two elements, and the cast for it."""
-    if one.structure != other.structure:
-        return f"structure, got {one.structure} and {other.structure}", "a Map that makes them equal"
-    path, mine, theirs = next(
-        (p, a, b) for (p, a), (_, b) in zip(one.leaves, other.leaves, strict=True) if a != b
-    )
-    where = f" in leaf {path}" if path else ""
-    dtype = None
-    with contextlib.suppress(TypeError):
-        kinds = np.dtype(mine), np.dtype(theirs)
-        if (result := np.result_type(*kinds)).kind in (
-            kinds[0].kind,
-            kinds[1].kind,
-        ):  # no floats for integers
-            dtype = str(result)
-    if dtype is None:
-        cast = "a Map that makes them equal"
-    else:
-        cast = f"lk.Map(lambda element: np.asarray(element, {dtype!r}))"
-        if path:
-            key = path[1:-1]
-            cast = f"lk.Map(lambda element: {{**element, {key}: np.asarray(element{path}, {dtype!r})}})"
-            cast = cast if one.structure.flat else f"a Map with np.asarray(element{path}, {dtype!r})"
-    return f"dtype{where}, got {mine} and {theirs}", cast
+@lru_cache(maxsize=256)
+def _native(dtype: np.dtype[Any]) -> np.dtype[Any] | str:
+    """Without byte order, and for texts without their length."""
+    return dtype.type.__name__ if dtype.kind in "SU" else dtype.newbyteorder("=")
 
 
-def _differ(one: Spec, other: Spec, key: int, at: int) -> str:
-    what, cast = _texts(one, other)
-    return f"{what} (record keys {key} and {at}), or a batch's depends on its records; put before the Batch {cast}"
+def _difference(one: Spec, other: Spec, key: int | None = None, at: int | None = None) -> str | None:
+    """What differs between two elements, and the cast for it; None if they are alike. key, at: their record keys."""
+    if one == other:
+        return None
+    cast = "a Map that makes them equal"
+    what = f"structure, got {one.structure} and {other.structure}"
+    if one.structure == other.structure:
+        theirs = dict(zip(paths(other.structure), other.kinds, strict=True))
+        leaves = zip(paths(one.structure), one.kinds, strict=True)
+        leaf = next(((path, kind, theirs[path]) for path, kind in leaves if kind != theirs[path]), None)
+        if leaf is None:  # their keys have another order
+            return None
+        path, mine, his = leaf
+        what = f"dtype{f' in leaf {path}' if path else ''}, got {mine} and {his}"
+        cast = _cast(path, mine, his, flat=one.structure.flat) or cast
+    records = "" if key is None else f" (record keys {key} and {at}), or a batch's depends on its records"
+    return f"{what}{records}; put before the Batch {cast}"
+
+
+def _cast(path: str, one: np.dtype[Any] | str, other: np.dtype[Any] | str, *, flat: bool) -> str | None:
+    if isinstance(one, str) or isinstance(other, str):
+        return None
+    try:
+        dtype = np.result_type(one, other)
+    except TypeError:
+        return None
+    if dtype.kind not in (one.kind, other.kind):  # no floats for integers
+        return None
+    made = f"np.asarray(element{path}, {str(dtype)!r})"
+    if path and not flat:
+        return f"a Map with {made}"
+    return f"lk.Map(lambda element: {f'{{**element, {path[1:-1]}: {made}}}' if path else made})"

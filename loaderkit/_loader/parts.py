@@ -1,16 +1,18 @@
 """The parts of a stream: the sources that a sampler reads in turns."""
 
-from collections.abc import Collection
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit.samplers import InterleavedSampler, MixedSampler, Sampler
 from loaderkit.samplers.protocol import record_keys_of
 from loaderkit.sources import ConcatDataSource, MapDataSource
 
 Keys = NDArray[np.int64]
+BLOCK = 8192  # indices that are looked through at a time
 
 
 class Parts(NamedTuple):
@@ -22,18 +24,33 @@ class Parts(NamedTuple):
     names: tuple[str, ...]
     ends: Keys | None
 
-    def met(self, sampler: Any, indices: Keys, left: Collection[int]) -> list[tuple[int, int]]:
-        """(place, part) of the first of some consecutive indices that reads each part, in their order.
+    def first_records(
+        self, plan: SeekablePlan, index: int, left: set[int]
+    ) -> Iterator[tuple[int, int | None]]:
+        """(index, part) of the first record of each part from an index on; (index, None) where it has looked so far.
 
         Args:
-            sampler: of the stream.
-            indices: (n,) int64, one or more.
+            plan: the stream.
+            index: where to begin.
             left: numbers of the parts to look for.
 
-        >>> from loaderkit.samplers import SequentialSampler
-        >>> Parts(("a", "b"), np.array([2, 9])).met(SequentialSampler(9), np.arange(4), [1])
-        [(2, 1)]
+        >>> import loaderkit as lk
+        >>> plan = lk.load(range(9), num_epochs=1)._plan()
+        >>> list(Parts(("a", "b"), np.array([2, 9])).first_records(plan, 0, {1}))
+        [(2, 1), (8192, None)]
         """
+        while left and (plan.stop is None or index < plan.stop):
+            end = index + BLOCK
+            try:
+                found = self._met(plan.sampler, np.arange(index, min(end, plan.stop or end)), left)
+            except Exception:  # noqa: BLE001 - a user's sampler may raise anything for indices far ahead
+                return
+            yield from ((index + place, part) for place, part in found)
+            left, index = left - {part for _, part in found}, end
+            yield index, None
+
+    def _met(self, sampler: Any, indices: Keys, left: set[int]) -> list[tuple[int, int]]:
+        """(place, part) of the first of some consecutive indices that reads each part, in their order."""
         if self.ends is None:
             before, after = (sampler.taken(int(end)) for end in (indices[0], indices[-1] + 1))
             if all(before[self.names[part]] == after[self.names[part]] for part in left):

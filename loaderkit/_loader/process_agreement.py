@@ -10,6 +10,8 @@ from loaderkit._state.identity import agreement_of, name_of, notes_of
 from loaderkit._system.numerics import numerics
 from loaderkit._system.versions import present_versions
 
+from .part_dtypes import PartDtypes
+
 _ADVICE = (
     "Every process has to build the same loader, with the same versions of loaderkit and numpy; "
     "agree=False is for one that only some of them run."
@@ -33,14 +35,12 @@ class ProcessAgreement:
     def __init__(self, *, pending: bool) -> None:
         self._pending = self.agrees = pending
 
-    def check(
-        self, plan: SeekablePlan, elements: Callable[[SeekablePlan], dict[str, str]], *, stacklevel: int
-    ) -> None:
+    def check(self, plan: SeekablePlan, parts: PartDtypes | None, *, stacklevel: int) -> None:
         """Compares the plan with those of the other processes, unless that was done.
 
         Args:
             plan: this process's.
-            elements: gives the fields that say what elements are.
+            parts: what compares the elements of the stream's parts, None for one part.
             stacklevel: of the warning of what may differ, counted from the caller of this method.
 
         Raises what `agree` raises where the processes load different streams.
@@ -48,7 +48,9 @@ class ProcessAgreement:
         store = plan.shard.store
         if self._pending and store is not None and store.processes > 1:
             versions = present_versions()
-            said, notes = agreement_of(plan, versions) | elements(plan), notes_of(plan, versions)
+            said, notes = agreement_of(plan, versions), notes_of(plan, versions)
+            if parts is not None:
+                said |= parts.fields(plan)
             if any(op.batch is None for op in plan.operations):
                 notes |= {f"{IF_THERE}{library}": bits for library, bits in numerics().items()}
             told = agree(store, "loader", said, advice=_ADVICE, notes=notes)

@@ -63,17 +63,31 @@ def _gather(
     return raised
 
 
+def _elements_of(label: str, call: Callable[..., Iterable[Any]], *arguments: Any) -> list[Any]:
+    """What a function of several elements made: NoResultError for None, RuntimeError for its StopIteration."""
+    try:
+        found = call(*arguments)
+        if found is None:
+            raise no_result(label, "an iterable of elements")
+        return list(found)
+    except StopIteration as stop:
+        raise RuntimeError("the function raised StopIteration") from stop
+
+
 @dataclass(frozen=True, slots=True)
 class MapStage:
     label: str
     call: Callable[..., Any]
     none: Callable[[], Exception] | None = None
     with_index: bool = False
+    rng: RecordRng | None = None  # of a function that draws
 
     def apply(self, run: ElementRun, start: Cursor) -> ElementRun:
         values: list[Any] = []
         if self.with_index:
             results = map(self.call, [begin[0] for begin in run.begins], run.values)
+        elif self.rng is not None:
+            results = map(self.call, run.values, _generators(self.rng, run.begins))
         else:
             results = map(self.call, run.values)
         error = _gather(results, len(run.values), values, self.none)
@@ -84,27 +98,10 @@ class MapStage:
         return ElementRun(values, run.begins, run.ends)
 
 
-@dataclass(frozen=True, slots=True)
-class _RandomMapStage:
-    label: str
-    call: "Callable[[Any, np.random.Generator], Any]"
-    rng: RecordRng
-    none: Callable[[], Exception] | None
-
-    def apply(self, run: ElementRun, start: Cursor) -> ElementRun:
-        values: list[Any] = []
-        results = map(self.call, run.values, self._generators(run.begins))
-        error = _gather(results, len(run.values), values, self.none)
-        if error is not None:
-            made = run.head(len(values))
-            made.values = values
-            raise Stop(made, len(values), error)
-        return ElementRun(values, run.begins, run.ends)
-
-    def _generators(self, begins: Sequence[Cursor]) -> "Iterator[np.random.Generator]":
-        at = self.rng.at
-        for begin in begins:
-            yield at(begin[0], child_of(begin[1:])) if len(begin) > 1 else at(begin[0])
+def _generators(rng: RecordRng, begins: Sequence[Cursor]) -> "Iterator[np.random.Generator]":
+    at = rng.at
+    for begin in begins:
+        yield at(begin[0], child_of(begin[1:])) if len(begin) > 1 else at(begin[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,18 +145,12 @@ class _FlatMapStage:
         assert run.ends is not None
         for place, (value, begin, end) in enumerate(zip(run.values, run.begins, run.ends, strict=True)):
             try:
-                found = self.call(value)
-                if found is None:
-                    raise no_result(self.label, "an iterable of elements")
-                children = list(found)
+                children = _elements_of(self.label, self.call, value)
                 if self.max_fan_out is not None and len(children) > self.max_fan_out:
                     raise ValueError(
                         f"{self.label}: expected at most max_fan_out={self.max_fan_out} elements for one, "
                         f"got {len(children)}"
                     )
-            except StopIteration as stop:
-                error: Exception = RuntimeError("the function raised StopIteration")
-                error.__cause__ = stop
             except Exception as raised:  # noqa: BLE001 - a user's function may raise anything
                 error = raised
             else:
@@ -211,14 +202,8 @@ class WindowStage:
             begin, end: of its first element, and of its last.
             start: the cursor where the stream was entered; children before it are left out.
         """
-        try:
-            drawn = () if self.rng is None else (self.rng.at(begin[0], child_of(begin[1:])),)
-            found = self.call(elements, *drawn)
-            if found is None:
-                raise no_result(self.label, "an iterable of elements")
-            children = list(found)
-        except StopIteration as stop:
-            raise RuntimeError("the function raised StopIteration") from stop
+        drawn = () if self.rng is None else (self.rng.at(begin[0], child_of(begin[1:])),)
+        children = _elements_of(self.label, self.call, elements, *drawn)
         made = ElementRun([], [], [])
         first = _first_child(begin, start, self.depth)
         made.values = children[first:]
@@ -251,14 +236,17 @@ class WindowStage:
 
 def window_stage_of(op: Window, label: str, seed: int | None, ordinal: int, depth: int) -> WindowStage:
     """The stage of a Window; arguments as for `stage_of`."""
-    rng = None
-    if draws(op):
-        assert seed is not None
-        rng = RecordRng(seed, ordinal)
-    return WindowStage(label, function_of(op), op.size, depth, rng)
+    return WindowStage(label, function_of(op), op.size, depth, _rng_of(op, seed, ordinal))
 
 
-Stage = MapStage | _RandomMapStage | _FilterStage | _FlatMapStage
+def _rng_of(op: Transformation, seed: int | None, ordinal: int) -> RecordRng | None:
+    if not draws(op):
+        return None
+    assert seed is not None
+    return RecordRng(seed, ordinal)
+
+
+Stage = MapStage | _FilterStage | _FlatMapStage
 
 
 def stage_of(op: Transformation, label: str, seed: int | None, ordinal: int, depth: int) -> Stage:
@@ -274,14 +262,10 @@ def stage_of(op: Transformation, label: str, seed: int | None, ordinal: int, dep
     expected = "True or False" if isinstance(op, Filter) else "the new element"
     none = None if op._may_give_none else partial(no_result, label, expected)
     match op:
-        case RandomMap():
-            assert seed is not None
-            return _RandomMapStage(label, function_of(op), RecordRng(seed, ordinal), none)
         case Map() if op.seed_globals:
-            assert seed is not None
-            return _RandomMapStage(label, SeededGlobals(function_of(op)), RecordRng(seed, ordinal), none)
-        case Map():
-            return MapStage(label, function_of(op), none)
+            return MapStage(label, SeededGlobals(function_of(op)), none, rng=_rng_of(op, seed, ordinal))
+        case Map() | RandomMap():
+            return MapStage(label, function_of(op), none, rng=_rng_of(op, seed, ordinal))
         case MapWithIndex():
             return MapStage(label, function_of(op), none, with_index=True)
         case Filter():

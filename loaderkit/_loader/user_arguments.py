@@ -10,7 +10,7 @@ import numpy as np
 
 from loaderkit._base.integers import at_least
 from loaderkit._base.numbers import number
-from loaderkit._order.sharding import NoSharding, Sharding, ShardOptions
+from loaderkit._order.sharding import NoSharding, Sharding, ShardOptions, check_sharding
 from loaderkit._plan.bad_records import Tolerance
 from loaderkit._plan.stream_shape import batching_of, check_reach
 from loaderkit._runtime.executors.restart_policy import RestartPolicy
@@ -147,11 +147,7 @@ def _sampler(sampler: Any, source: Any) -> Sampler:
 def _sharding(sampler: Any, given: Any) -> Sharding:
     own = getattr(sampler, "shard_options", None)
     for name, options in (("shard_options", given), ("the sampler's shard_options", own)):
-        if options is not None and not isinstance(options, Sharding):
-            raise TypeError(
-                f"{name}: expected ShardOptions(...), NoSharding(), ShardByJaxProcess() or ShardBySharding(...), "
-                f"got {options!r}"
-            )
+        check_sharding(options, name)
     if given is not None and own is not None and given != own:
         raise ValueError(
             f"shard_options: expected none or the sampler's own, {own!r}, got {given!r}; give one of them"

@@ -128,3 +128,17 @@ class ShardBlocks:
 
 
 Shard: TypeAlias = ShardOptions | ShardBlocks
+
+
+def check_sharding(options: object, name: str = "shard_options") -> None:
+    """TypeError for options that are neither None nor a sharding; name: what they are called in the error.
+
+    >>> check_sharding(3)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    TypeError: shard_options: expected ShardOptions(...), NoSharding(), ... got 3
+    """
+    if options is not None and not isinstance(options, Sharding):
+        raise TypeError(
+            f"{name}: expected ShardOptions(...), NoSharding(), ShardByJaxProcess() or ShardBySharding(...), "
+            f"got {_short(options)}"
+        )

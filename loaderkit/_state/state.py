@@ -124,8 +124,12 @@ def check_sound(state: State) -> None:
         )
 
 
-# Fields that the documents of all processes at one step have in common.
-_SHARED = ("step", "segments", "sampler", "source", "operations", "rows", "stride", "streams", "epoch")
+def _shared(state: State) -> dict[str, Any]:
+    """What the documents of all processes at one step have in common."""
+    names = ("step", "segments", "sampler", "source", "operations", "rows", "stride", "streams", "epoch")
+    shared = {name: same_on_all_hosts(getattr(state, name)) for name in names}
+    # Not the counts: each process has those of the stage in which its own streams stand.
+    return shared | {"mixture": state.mixture and state.mixture.to_json()["stages"]}
 
 
 def merge(states: Sequence[State]) -> State:
@@ -141,23 +145,14 @@ def merge(states: Sequence[State]) -> State:
     if not states:
         raise StateError("state: expected one document or more, got none")
     cursors: dict[int, Cursor] = {}
+    first = _shared(states[0])
     for place, state in enumerate(states):
-        for name in _SHARED if place else ():
-            first, other = (same_on_all_hosts(getattr(each, name)) for each in (states[0], state))
-            if first != other:
+        for name, other in _shared(state).items() if place else ():
+            if first[name] != other:
                 raise StateError(
-                    f"{name}: expected documents of one step of one run, got {first!r:.200} in the first "
+                    f"{name}: expected documents of one step of one run, got {first[name]!r:.200} in the first "
                     f"and {other!r:.200} in document {place}"
                 )
-        # Not the counts: each process has those of the stage in which its own streams stand.
-        first, other = (
-            each.mixture and place and each.mixture.to_json()["stages"] for each in (states[0], state)
-        )
-        if first != other:
-            raise StateError(
-                f"mixture: expected documents of one step of one run, got {first!r:.200} in the first "
-                f"and {other!r:.200} in document {place}"
-            )
         for stream, cursor in state.cursors.items():
             if cursors.setdefault(stream, cursor) != cursor:
                 raise StateError(

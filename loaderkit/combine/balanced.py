@@ -8,11 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from loaderkit._base.hints import refusing_foreign_arguments
-from loaderkit._base.integers import at_least
 from loaderkit._mixture.shares import Weight
 from loaderkit._order.sharding import Sharding
 from loaderkit.samplers import KeysSampler, MixedSampler
-from loaderkit.samplers.protocol import SEED_LIMIT
+from loaderkit.samplers.protocol import checked_seed
 from loaderkit.sources.protocol import require_methods, short_repr
 
 from .component_seed import component_seed
@@ -58,12 +57,7 @@ def balance(
     """
     source = require_methods(source, argument="source")
     classes, members = _grouped(labels, source)
-    if seed is not None:
-        seed = at_least("seed", seed, 0, below=SEED_LIMIT)
-    elif shuffle:
-        raise ValueError(
-            "seed: expected an int, as shuffle=True needs a seed, got None; give for example seed=0"
-        )
+    seed = checked_seed(seed, shuffle=shuffle)
     by_name = dict(sorted(zip(classes, members, strict=True)))
     sampler = MixedSampler(
         {

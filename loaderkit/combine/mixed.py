@@ -9,7 +9,7 @@ from loaderkit._base.integers import at_least
 from loaderkit._order.sharding import Sharding
 from loaderkit.samplers import ChunkSampler, IndexSampler, MixedSampler, Sampler
 from loaderkit.samplers.mixture_arguments import StagedWeights
-from loaderkit.samplers.protocol import SEED_LIMIT
+from loaderkit.samplers.protocol import checked_seed
 from loaderkit.sources import ConcatDataSource
 from loaderkit.sources.id_column import IdColumnDataSource
 from loaderkit.sources.optional import advised_chunk
@@ -81,14 +81,7 @@ def mix(
             raise ValueError(
                 f"sources[{name!r}]: expected one record or more, got none; leave this source out"
             )
-    if not isinstance(shuffle, bool):
-        raise TypeError(f"shuffle: expected True or False, got {_short(shuffle)}")
-    if seed is not None:
-        seed = at_least("seed", seed, 0, below=SEED_LIMIT)
-    elif shuffle:
-        raise ValueError(
-            "seed: expected an int, as shuffle=True needs a seed, got None; give for example seed=0"
-        )
+    seed = checked_seed(seed, shuffle=shuffle)
     lanes = at_least("lanes", lanes, 1, advice="give 1, or the number of hosts")
     advice = "give how many chunks are mixed at a time"
     window = None if window is None else at_least("window", window, 1, advice=advice)

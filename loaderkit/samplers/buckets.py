@@ -21,10 +21,10 @@ from loaderkit._order.array_digest import digest_of
 from loaderkit._order.distinct import distinct_of
 from loaderkit._order.length_buckets import LengthBuckets
 from loaderkit._order.permutation import MAX_RECORDS, Int64Array
-from loaderkit._order.sharding import Sharding
+from loaderkit._order.sharding import Sharding, check_sharding
 
 from .bulk import BulkSampler
-from .protocol import ENDLESS, SEED_LIMIT
+from .protocol import ENDLESS, checked_seed
 
 _ADVICE = "give the lengths of all records, such as lk.read_array(path) of lk.measure(source, fn, path)"
 
@@ -275,23 +275,13 @@ class LengthBucketSampler(BulkSampler):
                 )
             self._set("batch_sizes", sizes)
         self._set("sizes", sizes)
-        for name in ("shuffle", "drop_remainder"):
-            if not isinstance(getattr(self, name), bool):
-                raise TypeError(f"{name}: expected True or False, got {_short(getattr(self, name))}")
-        if self.shuffle and self.seed is None:
-            raise ValueError(
-                "seed: expected an int, as shuffle=True needs a seed, got None; give for example seed=0"
-            )
-        if self.seed is not None:
-            self._set("seed", at_least("seed", self.seed, 0, below=SEED_LIMIT))
+        if not isinstance(self.drop_remainder, bool):
+            raise TypeError(f"drop_remainder: expected True or False, got {_short(self.drop_remainder)}")
+        self._set("seed", checked_seed(self.seed, shuffle=self.shuffle))
         if self.num_epochs is not None:
             advice = "give None for an endless stream"
             self._set("num_epochs", at_least("num_epochs", self.num_epochs, 1, advice=advice))
-        if self.shard_options is not None and not isinstance(self.shard_options, Sharding):
-            raise TypeError(
-                "shard_options: expected ShardOptions(...), NoSharding(), ShardByJaxProcess() or ShardBySharding(...), "
-                f"got {_short(self.shard_options)}"
-            )
+        check_sharding(self.shard_options)
 
 
 def _several(name: str, given: Any, least: int) -> tuple[int, ...]:

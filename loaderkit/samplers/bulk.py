@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from operator import index as to_index
-from reprlib import repr as _short
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +10,6 @@ from loaderkit._base.integers import not_an_int
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._order.permutation import Int64Array
 from loaderkit._order.rng import generator
-from loaderkit._order.sharding import Sharding
 
 from .protocol import ENDLESS
 
@@ -74,17 +72,3 @@ class BulkSampler:
     def _out_of_bounds(self, index: int) -> IndexError:
         last = "2**63 - 1" if self._limit == ENDLESS else str(self._limit - 1)
         return IndexError(f"index: expected an int from 0 to {last}, got {index}, of {self!r}")
-
-
-def check_sharding(shard_options: object) -> None:
-    """TypeError for what isn't None or a sharding.
-
-    >>> check_sharding(3)  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    TypeError: shard_options: expected ShardOptions(...), NoSharding(), ... got 3
-    """
-    if shard_options is not None and not isinstance(shard_options, Sharding):
-        raise TypeError(
-            "shard_options: expected ShardOptions(...), NoSharding(), ShardByJaxProcess() or ShardBySharding(...), "
-            f"got {_short(shard_options)}"
-        )

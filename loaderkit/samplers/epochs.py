@@ -9,7 +9,6 @@ All shards share these indices: a sharding chooses which indices a process loads
 """
 
 from dataclasses import dataclass, field
-from reprlib import repr as _short
 from typing import cast
 
 import numpy as np
@@ -19,10 +18,10 @@ from loaderkit._base.integers import at_least
 from loaderkit._order.distinct import distinct_of
 from loaderkit._order.mixing import fold_each
 from loaderkit._order.permutation import MAX_RECORDS, Int64Array, permute
-from loaderkit._order.sharding import Sharding
+from loaderkit._order.sharding import Sharding, check_sharding
 
-from .bulk import BulkSampler, check_sharding
-from .protocol import ENDLESS, SEED_LIMIT, min_records_of
+from .bulk import BulkSampler
+from .protocol import ENDLESS, checked_seed, min_records_of
 
 
 class EpochSampler(BulkSampler):
@@ -93,7 +92,7 @@ class EpochSampler(BulkSampler):
         keys = fold_each(cast(int, self.seed), epochs.view(np.uint64))
         return permute(positions, owners, self.num_records, keys)
 
-    def _normalise(self) -> None:
+    def _normalise(self, *, shuffle: object = False) -> None:
         records = at_least(
             "num_records",
             self.num_records,
@@ -117,18 +116,8 @@ class EpochSampler(BulkSampler):
                 below=ENDLESS - 1,
                 advice="give num_epochs=None for an endless stream",
             )
-        if self.seed is not None:
-            seed = at_least("seed", self.seed, 0, below=SEED_LIMIT)
-            object.__setattr__(self, "seed", seed)
+        object.__setattr__(self, "seed", checked_seed(self.seed, shuffle=shuffle))
         check_sharding(self.shard_options)
-
-    def _check_shuffle(self) -> None:
-        if not isinstance(self.shuffle, bool):
-            raise TypeError(f"shuffle: expected True or False, got {_short(self.shuffle)}")
-        if self.shuffle and self.seed is None:
-            raise ValueError(
-                "seed: expected an int, as shuffle=True needs a seed, got None; give for example seed=0"
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +143,7 @@ class IndexSampler(EpochSampler):
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        self._normalise()
-        self._check_shuffle()
+        self._normalise(shuffle=self.shuffle)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,8 +53,7 @@ class KeysSampler(ArraySampler):
         checked = _checked_keys(keys)
         self._set(keys=checked, num_records=len(checked), shuffle=shuffle, num_epochs=num_epochs, seed=seed)
         self._set(shard_options=shard_options)
-        self._normalise()
-        self._check_shuffle()
+        self._normalise(shuffle=self.shuffle)
 
     @property
     def min_records(self) -> int:

@@ -24,9 +24,9 @@ from loaderkit._mixture.shares import Weight, fractions_of, integer_weights
 from loaderkit._mixture.stages import MixtureStages
 from loaderkit._order.mixing import fold
 from loaderkit._order.permutation import Int64Array
-from loaderkit._order.sharding import Sharding
+from loaderkit._order.sharding import Sharding, check_sharding
 
-from .bulk import BulkSampler, check_sharding
+from .bulk import BulkSampler
 from .component_keys import ComponentKeys
 from .mixture_arguments import (
     StagedWeights,
@@ -43,8 +43,8 @@ from .mixture_arguments import (
 from .mixture_text import components_text, stages_text
 from .protocol import (
     ENDLESS,
-    SEED_LIMIT,
     Sampler,
+    checked_seed,
     fingerprint_of,
     min_records_of,
     num_records_of,
@@ -132,8 +132,7 @@ class MixedSampler(BulkSampler):
         self._set(components=components, names=tuple(components))
         if self.order not in ("even", "shuffled"):
             raise ValueError(f"order: expected 'even' or 'shuffled', got {_short(self.order)}")
-        if self.seed is not None:
-            self._set(seed=at_least("seed", self.seed, 0, below=SEED_LIMIT))
+        self._set(seed=checked_seed(self.seed))
         check_sharding(self.shard_options)
         lengths = checked_lengths(components, self.when_exhausted)
         offsets, placed = checked_offsets(self.offsets, components)

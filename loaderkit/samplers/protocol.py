@@ -118,8 +118,26 @@ def seed_of(sampler: Sampler) -> int | None:
     >>> seed_of(IndexSampler(4, seed=3)), seed_of(IndexSampler(4))
     (3, None)
     """
-    seed = getattr(sampler, "seed", None)
-    name = f"{type(sampler).__qualname__}.seed"
+    return checked_seed(getattr(sampler, "seed", None), name=f"{type(sampler).__qualname__}.seed")
+
+
+def checked_seed(seed: Any, *, shuffle: Any = False, name: str = "seed") -> int | None:
+    """A seed as an int, None where none is given.
+
+    Args:
+        seed: int in [0, 2**64); TypeError or ValueError for others.
+        shuffle: whether an order is drawn from it; ValueError where it is and there is no seed.
+        name: of the seed, for errors.
+
+    >>> checked_seed(3, shuffle=True), checked_seed(None)
+    (3, None)
+    """
+    if not isinstance(shuffle, bool):
+        raise TypeError(f"shuffle: expected True or False, got {_short(shuffle)}")
+    if shuffle and seed is None:
+        raise ValueError(
+            "seed: expected an int, as shuffle=True needs a seed, got None; give for example seed=0"
+        )
     return None if seed is None else at_least(name, seed, 0, below=SEED_LIMIT)
 
 

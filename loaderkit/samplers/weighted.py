@@ -13,9 +13,9 @@ from loaderkit._order.alias_table import MOST_COLUMNS, AliasTable, Float64Array
 from loaderkit._order.array_digest import digest_of
 from loaderkit._order.mixing import fold, fold_each
 from loaderkit._order.permutation import Int64Array
-from loaderkit._order.sharding import Sharding
+from loaderkit._order.sharding import Sharding, check_sharding
 
-from .bulk import BulkSampler, check_sharding
+from .bulk import BulkSampler
 from .protocol import ENDLESS, SEED_LIMIT
 
 _COLUMN, _PART = 1, 2  # which of an index's two words a key is for

@@ -15,15 +15,13 @@ from loaderkit._engine.dispatcher import Assignment
 from loaderkit._engine.task import Discarded, Slot, Task, inputs_of, targets_of
 from loaderkit._runtime.memory.arena import Arena
 from loaderkit._runtime.memory.batch_layout import BatchLayout
-from loaderkit._runtime.start.launch import launched
+from loaderkit._runtime.start.launch import launched_with_channel
 from loaderkit._runtime.transport import wire
 from loaderkit._runtime.transport.exceptions import unpack_exception
 from loaderkit._runtime.transport.pickling import Packer
 from loaderkit._runtime.worker.heartbeat import HeartbeatReader, Progress
 from loaderkit._runtime.worker.meter import counters
 from loaderkit._stats.counters import WorkerCounters
-from loaderkit._system.descriptors import above_standard
-from loaderkit._system.limits import naming_limits
 from loaderkit._system.platform import open_process, process_state
 from loaderkit._system.resources import own_memory, processor_times
 
@@ -55,12 +53,12 @@ class ProcessWorker:
         self.number = number
         self._heartbeat = HeartbeatReader()
         try:
-            with naming_limits("a worker's channel"), above_standard():
-                self.connection, theirs = socket.socketpair()
-        except OSError:
+            self.connection, self.process = launched_with_channel(
+                (arena.fd, self._heartbeat.fd, *descriptors)
+            )
+        except BaseException:
             self._heartbeat.close()
             raise
-        self.connection.setblocking(False)
         self.open = True
         self._reaped = False  # by other code
         self._packer = packer
@@ -70,13 +68,6 @@ class ProcessWorker:
         # For want of a processor: until it was ready, and from then on as it was last seen; None where that is unknown.
         self._delayed_start: int | None = None
         self._delayed: int | None = 0
-        try:
-            with theirs:
-                self.process = launched((theirs.fileno(), arena.fd, self._heartbeat.fd, *descriptors))
-        except BaseException:
-            self.connection.close()
-            self._heartbeat.close()
-            raise
         self.name = f"worker process {self.process.pid}"
         # The end of its channel isn't enough: a process that the user's code forked there may still hold it open.
         self.pidfd = open_process(self.process.pid)

@@ -19,11 +19,10 @@ from typing import Any
 from loaderkit._base.notes import text_of
 from loaderkit._chunk_cache.chunk_feed import ChunkFeed
 from loaderkit._chunk_cache.joint_feed import JointChunkFeed
-from loaderkit._runtime.start.launch import launched
+from loaderkit._runtime.start.launch import launched_with_channel
 from loaderkit._runtime.start.preparation import Preparation
 from loaderkit._runtime.transport import wire
 from loaderkit._runtime.transport.pickling import Packer
-from loaderkit._system.descriptors import above_standard
 
 from . import messages
 from .coming_chunks import NextUses
@@ -170,7 +169,7 @@ class _Link:
 
     def _run(self) -> None:
         try:
-            connection, process = self._launched()
+            connection, process = launched_with_channel((), _MODULE)
         except Exception as error:  # noqa: BLE001 - nothing of the stream depends on it
             _log.warning("no feeder fetches chunks ahead, its process can't be started: %s", text_of(error))
             self._feed.allow_direct_reads(0)
@@ -191,18 +190,6 @@ class _Link:
                 process.wait(_KILL_SECONDS)
             with contextlib.suppress(OSError):
                 self._feed.allow_direct_reads(0)
-
-    def _launched(self) -> "tuple[socket.socket, subprocess.Popen[bytes]]":
-        with above_standard():
-            ours, theirs = socket.socketpair()
-        try:
-            with theirs:
-                process = launched((theirs.fileno(),), _MODULE)
-        except BaseException:
-            ours.close()
-            raise
-        ours.setblocking(False)
-        return ours, process
 
     def _tell(self, connection: socket.socket, sent: list[int]) -> list[int]:
         """Sends what the channel takes; gives what was said of the stream last."""

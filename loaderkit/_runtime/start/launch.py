@@ -8,6 +8,7 @@ the folders of this package and its dependencies. Everything else that it takes 
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ import cloudpickle
 import numpy as np
 
 from loaderkit._system.descriptors import above_standard, is_stream
+from loaderkit._system.limits import naming_limits
 from loaderkit._system.platform import IN_WORKER, dying_with_parent_thread, worker_environment
 from loaderkit.errors import WorkerError
 
@@ -95,6 +97,27 @@ def launched(descriptors: Sequence[int], module: str = _WORKER) -> "subprocess.P
             )
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def launched_with_channel(
+    descriptors: Sequence[int], module: str = _WORKER
+) -> "tuple[socket.socket, subprocess.Popen[bytes]]":
+    """A new process, and this side of a channel to it; it has the other side as its first descriptor.
+
+    Args:
+        descriptors: those behind the channel; see `launched`.
+        module: as `launched` takes it.
+    """
+    with naming_limits("a channel to a child process"), above_standard():
+        ours, theirs = socket.socketpair()
+    try:
+        with theirs:
+            process = launched((theirs.fileno(), *descriptors), module)
+    except BaseException:
+        ours.close()
+        raise
+    ours.setblocking(False)
+    return ours, process
 
 
 def _stream_for_worker(number: int) -> int | None:

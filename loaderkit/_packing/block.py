@@ -11,7 +11,8 @@ Rows are in a keyed order: those that the planners fill last have the most room 
 """
 
 import hashlib
-from typing import Literal, NamedTuple, TypeVar
+from reprlib import repr as _short
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +48,26 @@ class Rules(NamedTuple):
     row: tuple[int, ...]
     how: How
     long: Long
+
+
+def checked_rules(row: tuple[int, ...], how: Any, long: Any) -> Rules:
+    """Rules of a user's arguments; ValueError for one that isn't known, or not for features of different lengths.
+
+    Args:
+        row: for each feature that has a length of its own the tokens of a row.
+        how, long: as Rules has them.
+
+    >>> checked_rules((4,), "best_fit", "split").how
+    'best_fit'
+    """
+    for name, value, known in (("how", how, get_args(How)), ("long", long, get_args(Long))):
+        if value not in known:
+            raise ValueError(f"{name}: expected one of {', '.join(map(repr, known))}, got {_short(value)}")
+    if len(row) > 1 and how != "first_fit":
+        raise ValueError(
+            f'how: expected "first_fit" for features of different lengths, got {how!r}, which packs one feature'
+        )
+    return Rules(row, how, long)
 
 
 class Frame(NamedTuple):

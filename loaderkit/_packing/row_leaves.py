@@ -110,18 +110,18 @@ def row_leaves(features: Sequence[str], names: Names, mask: str | None, *, targe
     if mask is not None and not isinstance(mask, str):
         raise TypeError(f"mask: expected the name of the mask or None, got {_short(mask)}")
     own = [*features, *(["targets"] if targets else [])]
-    known = {name: f"{feature}{ending}" for feature in own for name, ending in _endings(feature)}
-    if names is not None and names != "maxtext" and not isinstance(names, Mapping):
-        raise TypeError(f"names: expected 'maxtext', a mapping of names or None, got {_short(names)}")
-    if isinstance(names, Mapping):
-        if strange := [name for name in names if name not in known]:
-            raise ValueError(f"names: expected some of {list(known)}, got {_short(strange[0])}")
-        known |= names
-    triples = [_triple(feature, known) for feature in own]
+    triples = [(one, f"{one}_segment_ids", f"{one}_positions") for one in own]
     if names == "maxtext":
-        shown = ["inputs"] if len(features) == 1 else [*features]
-        shown += ["targets"] if targets else []
+        shown = ["inputs", *own[1:]] if len(features) == 1 else own
         triples = [(one, f"{one}_segmentation", f"{one}_position") for one in shown]
+    elif isinstance(names, Mapping):
+        known = [name for triple in triples for name in triple]
+        if strange := [name for name in names if name not in known]:
+            raise ValueError(f"names: expected some of {known}, got {_short(strange[0])}")
+        given = names.get
+        triples = [(given(one, one), given(ids, ids), given(at, at)) for one, ids, at in triples]
+    elif names is not None:
+        raise TypeError(f"names: expected 'maxtext', a mapping of names or None, got {_short(names)}")
     found = RowLeaves(tuple(triples[: len(features)]), triples[-1] if targets else None, mask)
     if len({*found.all}) < len(found.all):
         twice = next(name for name in found.all if found.all.count(name) > 1)
@@ -129,12 +129,3 @@ def row_leaves(features: Sequence[str], names: Names, mask: str | None, *, targe
             f"names: expected another name for each leaf, got {twice!r} for two; give names={{...}}"
         )
     return found
-
-
-def _endings(feature: str) -> list[tuple[str, str]]:
-    return [(f"{feature}{ending}", ending) for ending in ("", "_segment_ids", "_positions")]
-
-
-def _triple(feature: str, known: Mapping[str, str]) -> tuple[str, str, str]:
-    tokens, segment_ids, positions = (known[name] for name, _ in _endings(feature))
-    return tokens, segment_ids, positions

@@ -4,7 +4,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from reprlib import repr as _short
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +17,8 @@ from loaderkit._packing.block import (
     FRAME_WORDS,
     MOST_DOCUMENTS,
     MOST_PIECES,
-    How,
-    Rules,
     UInt32Array,
+    checked_rules,
     plan_block,
 )  # fmt: skip
 from loaderkit._packing.pieces import Long
@@ -45,7 +44,6 @@ from .shared_columns import SharedColumns
 # Starting worker processes takes as long as planning about 500,000 documents.
 INLINE_DOCUMENTS = 1 << 20
 
-_HOW, _LONG = get_args(How), get_args(Long)
 _LONGEST = 1 << 47  # so that no sum over a block leaves 64 bits
 _PERMUTATIONS = (
     ChunkSampler,
@@ -109,14 +107,7 @@ def plan_packing(
     """
     rows = _checked_rows(length)
     features = None if rows is None else tuple(rows)
-    rules = Rules(tuple(rows.values()) if rows else (_row("length", length),), how, long)
-    for name, value, known in (("how", how, _HOW), ("long", long, _LONG)):
-        if value not in known:
-            raise ValueError(f"{name}: expected one of {', '.join(map(repr, known))}, got {_short(value)}")
-    if len(rules.row) > 1 and how != "first_fit":
-        raise ValueError(
-            f'how: expected "first_fit" for features of different lengths, got {how!r}, which packs one feature'
-        )
+    rules = checked_rules(tuple(rows.values()) if rows else (_row("length", length),), how, long)
     block = at_least("block", block, 1, below=MOST_DOCUMENTS + 1)
     columns = _columns(lengths, features)
     arrays = [column.array for column in columns]

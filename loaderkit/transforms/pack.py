@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from reprlib import repr as _short
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from loaderkit._base.integers import at_least
-from loaderkit._packing.block import How, Rules
+from loaderkit._packing.block import How, Rules, checked_rules
 from loaderkit._packing.feature_array import feature_array, shown
 from loaderkit._packing.pieces import Long
 from loaderkit._packing.row_layout import RowLayout, Rows
@@ -17,8 +17,6 @@ from loaderkit._packing.row_leaves import Leaves, Names, RowLeaves, row_leaves
 from loaderkit._packing.window_rows import WindowRows, window_rows
 
 from .base import Window
-
-_HOW, _LONG = get_args(How), get_args(Long)
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -77,22 +75,14 @@ class Pack(Window):
         targets: bool = False,
         pad: int = 0,
     ) -> None:
-        for name, value, known in (("how", how, _HOW), ("long", long, _LONG)):
-            if value not in known:
-                raise ValueError(
-                    f"{name}: expected one of {', '.join(map(repr, known))}, got {_short(value)}"
-                )
         features = _checked_features(length, feature)
         if features is not None or not isinstance(names, Mapping):
             row_leaves(features or ("tokens",), names, mask, targets=bool(targets))
         if isinstance(length, Mapping):
             length = {name: _row(f"length[{name!r}]", length[name]) for name in features or ()}
-            if len(length) > 1 and how != "first_fit":
-                raise ValueError(
-                    f'how: expected "first_fit" for features of different lengths, got {how!r}, which packs one feature'
-                )
         else:
             length = _row("length", length)
+        checked_rules(tuple(length.values()) if isinstance(length, Mapping) else (length,), how, long)
         chosen = {
             "length": length,
             "size": at_least("window", window, 1),

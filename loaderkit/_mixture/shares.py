@@ -24,17 +24,14 @@ def fractions_of(weights: Mapping[str, Weight], names: Collection[str]) -> dict[
     {'code': Fraction(1, 1), 'web': Fraction(7, 10)}
     >>> fractions_of({"wbe": 1}, ["code", "web"])
     Traceback (most recent call last):
-    ValueError: weights: expected names of components, got 'wbe'; write 'web'?
+    ValueError: weights: expected names of components, got 'wbe'; write 'web'
     """
     if not isinstance(weights, Mapping):
         raise TypeError(
             f"weights: expected a mapping of name to weight, got {_short(weights)}; write {{'a': 0.7, 'b': 0.3}}"
         )
     for name in weights:
-        if name not in names:
-            raise ValueError(
-                f"weights: expected names of components, got {_short(name)}; {_advice(name, names)}"
-            )
+        check_component("weights", name, names)
     given = {name: _fraction(name, weight) for name, weight in weights.items()}
     positive = {name: given[name] for name in names if given.get(name)}
     if not positive:
@@ -108,6 +105,12 @@ def _as_number(weight: object) -> str:
     return f"{number:.12g}" if math.isfinite(number) else "0 for 'not now'"
 
 
-def _advice(name: object, names: Collection[str]) -> str:
-    close = get_close_matches(str(name), names, n=1)
-    return f"write {close[0]!r}?" if close else f"write one of {_short(list(names))}"
+def check_component(argument: str, name: object, names: Collection[str]) -> None:
+    """ValueError for a name that no component has; argument: where it was given.
+
+    >>> check_component("weights", "web", ["web", "code"])
+    """
+    if name not in names:
+        close = get_close_matches(str(name), names, n=1)
+        advice = f"write {close[0]!r}" if close else f"write one of {_short(list(names))}"
+        raise ValueError(f"{argument}: expected names of components, got {_short(name)}; {advice}")

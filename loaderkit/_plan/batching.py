@@ -118,6 +118,18 @@ class Batching:
         return used
 
 
+def check_shares(rows: int, shard_count: int) -> None:
+    """ValueError where the rows of a global batch aren't a multiple of the number of shards.
+
+    >>> check_shares(8, 4)
+    """
+    if rows % shard_count:
+        raise ValueError(
+            f"global_batch_size: expected a multiple of {shard_count}, the number of shards, got {rows}; "
+            f"use for example global_batch_size={-(-rows // shard_count) * shard_count}"
+        )
+
+
 def shard_rows(rows_present: int, rows: int, *, shard: ShardOptions, remainder: Remainder) -> tuple[int, int]:
     """The half-open range of rows of one step that a shard gets; empty where the step has no row for it.
 
@@ -130,11 +142,7 @@ def shard_rows(rows_present: int, rows: int, *, shard: ShardOptions, remainder: 
     [(0, 2), (2, 3), (3, 4), (4, 5)]
     """
     index, count = shard.shard_index, shard.shard_count
-    if rows % count:
-        raise ValueError(
-            f"global_batch_size: expected a multiple of {count}, the number of shards, got {rows}; "
-            f"use for example global_batch_size={-(-rows // count) * count}"
-        )
+    check_shares(rows, count)
     if not 0 <= rows_present <= rows:
         raise ValueError(f"rows_present: expected 0 to {rows}, got {rows_present}")
     if rows_present < rows and remainder == "drop":

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from loaderkit._base.integers import at_least
 from loaderkit._order.sharding import Shard, ShardOptions
 
-from .batching import Batching
+from .batching import Batching, check_shares
 
 _MAX_INDEX = 2**63 - 1
 
@@ -43,11 +43,7 @@ def check_streams(count: int, *, rows: int, shard_count: int) -> None:
     logical_streams=2
     """
     count = at_least("logical_streams", count, 1)
-    if rows % shard_count:
-        raise ValueError(
-            f"global_batch_size: expected a multiple of {shard_count}, the number of shards, got {rows}; "
-            f"use for example global_batch_size={-(-rows // shard_count) * shard_count}"
-        )
+    check_shares(rows, shard_count)
     if count % shard_count or rows % count:
         raise ValueError(
             f"logical_streams: expected a multiple of {shard_count}, the number of shards, that divides {rows}, the "

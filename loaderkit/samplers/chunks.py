@@ -26,6 +26,21 @@ from .epochs import EpochSampler
 _CHUNK_BYTES = 1 << 20  # of a source that says its chunks and not its bytes
 
 
+def checked_batch(batch: Any, lanes: int) -> int | None:
+    """The indices of a step over all hosts as an int, None if not given; ValueError for no multiple of the lanes.
+
+    >>> checked_batch(8, 4)
+    8
+    """
+    advice = "give how many indices a step of all hosts takes"
+    if batch is not None:
+        batch = at_least("batch", batch, 1, below=MAX_RECORDS, advice=advice)
+    if (batch or 1) % lanes:
+        raise ValueError(f"batch: expected a multiple of lanes={lanes}, got {batch}; {advice}")
+    checked: int | None = batch
+    return checked
+
+
 @dataclass(frozen=True, slots=True)
 class ChunkSampler(EpochSampler):
     """Every record once in each epoch, in an order that reads whole chunks: chunks shuffled, then records in windows.
@@ -74,20 +89,7 @@ class ChunkSampler(EpochSampler):
         for name, advice in advices.items():
             number = at_least(name, getattr(self, name), 1, below=MAX_RECORDS, advice=advice)
             object.__setattr__(self, name, number)
-        if self.batch is not None:
-            batch = at_least(
-                "batch",
-                self.batch,
-                1,
-                below=MAX_RECORDS,
-                advice="give how many indices a step of all hosts takes",
-            )
-            object.__setattr__(self, "batch", batch)
-        if (self.batch or 1) % self.lanes:
-            raise ValueError(
-                f"batch: expected a multiple of lanes={self.lanes}, got {self.batch}; give how many indices a step of "
-                "all hosts takes"
-            )
+        object.__setattr__(self, "batch", checked_batch(self.batch, self.lanes))
 
     @classmethod
     def over(

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from fractions import Fraction
 from hashlib import sha256
 from reprlib import repr as _short
@@ -12,11 +11,11 @@ import numpy as np
 
 from loaderkit._base.canonical_json import canonical
 from loaderkit._base.integers import at_least
-from loaderkit._mixture.shares import Weight, fractions_of
+from loaderkit._mixture.shares import Weight, check_component, fractions_of
 from loaderkit._mixture.stages import MixtureStage, MixtureStages
 from loaderkit._order.permutation import MAX_RECORDS
 
-from .chunks import ChunkSampler
+from .chunks import ChunkSampler, checked_batch
 from .protocol import ENDLESS, Sampler, length_of, min_records_of, num_records_of
 from .shaped import shaped
 
@@ -82,11 +81,7 @@ def checked_lanes(
 ) -> tuple[int, int | None]:
     """The two as ints."""
     lanes = at_least("lanes", lanes, 1, below=MAX_RECORDS, advice="give 1, or the number of hosts")
-    advice = "give how many indices a step of all hosts takes"
-    if batch is not None:
-        batch = at_least("batch", batch, 1, below=MAX_RECORDS, advice=advice)
-    if (batch or 1) % lanes:
-        raise ValueError(f"batch: expected a multiple of lanes={lanes}, got {batch}; {advice}")
+    batch = checked_batch(batch, lanes)
     if lanes > 1 and lengths:
         name = next(iter(lengths))
         raise ValueError(
@@ -116,10 +111,7 @@ def checked_offsets(offsets: Any, components: Mapping[str, Sampler]) -> tuple[di
     if not isinstance(offsets, Mapping):
         raise TypeError(f"offsets: expected a mapping of name to int, got {_short(offsets)}")
     for name in offsets:
-        if name not in components:
-            raise ValueError(
-                f"offsets: expected names of components, got {_short(name)}; {_advice(name, components)}"
-            )
+        check_component("offsets", name, components)
     for name in components:
         if name not in offsets:
             raise ValueError(f"offsets: expected one of each component, got none of {name!r}; give it")
@@ -245,14 +237,6 @@ def _offsets_of(components: Mapping[str, Sampler]) -> dict[str, int]:
 
 def _pattern_name(place: int, entry: Any, names: Sequence[str]) -> str:
     if isinstance(entry, str):
-        if entry not in names:
-            raise ValueError(
-                f"pattern[{place}]: expected names of components, got {entry!r}; {_advice(entry, names)}"
-            )
+        check_component(f"pattern[{place}]", entry, names)
         return entry
     return names[at_least(f"pattern[{place}]", entry, 0, below=len(names))]
-
-
-def _advice(name: object, names: Any) -> str:
-    close = get_close_matches(str(name), list(names), n=1)
-    return f"write {close[0]!r}" if close else f"write one of {_short(list(names))}"

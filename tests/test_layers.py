@@ -43,7 +43,7 @@ IMPORTS = {
     "_runtime.worker": "errors _base _system _order _engine sources transforms _runtime.memory "
     "_runtime.transport _stats",
     "_runtime.start": "errors _system transforms _runtime.transport _runtime.worker",
-    "_runtime.feeder": "_base _system _chunk_cache _runtime.transport _runtime.start",
+    "_runtime.feeder": "_base _chunk_cache _runtime.transport _runtime.start",
     "_runtime.executors": "errors _base _system _order _engine sources _runtime.memory _runtime.transport "
     "_runtime.worker _runtime.start _runtime.feeder _stats",
     "_runtime.cluster": "errors _order _plan",

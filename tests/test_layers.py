@@ -46,7 +46,7 @@ IMPORTS = {
     "_runtime.feeder": "_base _chunk_cache _runtime.transport _runtime.start",
     "_runtime.executors": "errors _base _system _order _engine sources _runtime.memory _runtime.transport "
     "_runtime.worker _runtime.start _runtime.feeder _stats",
-    "_runtime.cluster": "errors _order _plan",
+    "_runtime.cluster": "errors _base _order _plan",
     "_iterator": "errors _base _system _order _mixture _plan _engine _state samplers sources transforms "
     "_runtime.executors _runtime.cluster _stats",
     "_loader": "errors _base _system _chunk_cache _order _plan _state samplers sources transforms _runtime.executors "

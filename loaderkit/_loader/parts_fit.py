@@ -1,6 +1,5 @@
 """A sampler of several sources, and the parts of a ConcatDataSource: whether they are the same ones."""
 
-from reprlib import repr as _short
 from typing import Any
 
 from loaderkit.samplers import InterleavedSampler, MixedSampler, Sampler
@@ -20,25 +19,20 @@ def check_parts(sampler: Sampler, source: Any) -> None:
     whole = concatenated(source)
     if whole is None:
         return
-    parts = whole._starts.tolist()
     if isinstance(sampler, InterleavedSampler):
         argument, starts = "lengths", (sampler.lengths.cumsum() - sampler.lengths).tolist()
-        same = len(starts) == len(parts)
+        names = whole.names or range(len(starts))
     elif isinstance(sampler, MixedSampler) and not sampler.placed:
-        argument, starts = "components", list(sampler.offsets.values())
-        same = len(starts) == len(parts) and whole.names in (None, sampler.names)
-        if whole.names is not None and {*whole.names} == {*sampler.names} and not same:
-            raise ValueError(
-                f"components: expected the names of the source's parts in their order, {_short(list(whole.names))}, "
-                f"got {_short(list(sampler.names))}; give them in one order to both, as lk.mix does"
-            )
+        argument, starts, names = "components", [*sampler.offsets.values()], sampler.names
     else:
         return
-    if same and starts != parts:
-        place = next(
-            place for place, pair in enumerate(zip(starts, parts, strict=True)) if pair[0] != pair[1]
-        )
-        raise ValueError(
-            f"{argument}: expected parts that begin where the source's do, part {place} at record {parts[place]}, got "
-            f"{starts[place]}; give len() of each source"
-        )
+    parts = whole._starts.tolist()
+    theirs = whole.names or names
+    if len(starts) != len(parts) or {*names} != {*theirs}:
+        return
+    for name, start, part, begin in zip(names, starts, theirs, parts, strict=True):
+        if (name, start) != (part, begin):
+            raise ValueError(
+                f"{argument}: expected the source's parts in their order, here {part!r} from record {begin} on, got "
+                f"{name!r} from record {start} on; give them in one order to both, as lk.mix does, and len() of each"
+            )

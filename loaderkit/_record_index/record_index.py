@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._base.index_fields import KNOWN_TO_SOME_INDEXES
 from loaderkit._formats.checksums import has_fast_crc32c
 from loaderkit._storage.range_reader import ObjectVersion
 from loaderkit.errors import FileChangedError
@@ -81,7 +82,7 @@ class RecordIndex:
             self.nbytes: int = header["bytes"]
             self.counts: bool = header["counts"]
             self.content: dict[str, str] = {}
-            for name in ("checksums", "samples"):
+            for name in KNOWN_TO_SOME_INDEXES:
                 if (told := header.get(f"{name}_digest")) and (name == "samples" or has_fast_crc32c()):
                     self.content[name] = told
             self._records: int = header["records"]

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from loaderkit._base.index_fields import KNOWN_TO_SOME_INDEXES
 from loaderkit._order.store import Store
 
 from .waiting import Wait, named
@@ -28,7 +29,6 @@ from .waiting import Wait, named
 _WAITS = 3
 # Of the names of notes that not every process has: compared between those that have them.
 IF_THERE = "last bits of "
-_SAID_BY_SOME = (".checksums", ".samples")  # of a data source: only some indexes have these fields
 
 
 def agree(
@@ -135,7 +135,7 @@ def _answers(verdict: Mapping[str, Any], process: int, number: int) -> bool:
 def differences(by_process: Mapping[int, Mapping[str, str]]) -> list[str]:
     """A line for each field that isn't equal in all processes, with the value of each process.
 
-    by_process: {process: {field: value}}. A field that ends in ".checksums" or ".samples" is compared where it is said.
+    by_process: {process: {field: value}}. A field of KNOWN_TO_SOME_INDEXES is compared where it is said.
 
     >>> differences({0: {"seed": "1"}, 1: {"seed": "2"}, 2: {"seed": "1"}})
     ['  seed: 1 on process 0, 2; 2 on process 1']
@@ -144,7 +144,9 @@ def differences(by_process: Mapping[int, Mapping[str, str]]) -> list[str]:
     for name in dict.fromkeys(name for fields in by_process.values() for name in fields):
         by_value: dict[str, list[int]] = {}
         for process, fields in by_process.items():
-            if name not in fields and (name.startswith(IF_THERE) or name.endswith(_SAID_BY_SOME)):
+            if name not in fields and (
+                name.startswith(IF_THERE) or name.rpartition(".")[2] in KNOWN_TO_SOME_INDEXES
+            ):
                 continue
             by_value.setdefault(fields.get(name, "nothing"), []).append(process)
         if len(by_value) > 1:

@@ -118,6 +118,17 @@ class Batching:
         return used
 
 
+def check_span(start: int, stop: int | None) -> None:
+    """ValueError unless 0 <= start <= stop; stop: None without end.
+
+    >>> check_span(0, 4)
+    """
+    if start < 0:
+        raise ValueError(f"start: expected 0 or more, got {start}")
+    if stop is not None and stop < start:
+        raise ValueError(f"stop: expected {start} (start) or more, got {stop}")
+
+
 def check_shares(rows: int, shard_count: int) -> None:
     """ValueError where the rows of a global batch aren't a multiple of the number of shards.
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from loaderkit._base.integers import at_least
 from loaderkit._order.sharding import Shard, ShardOptions
 
-from .batching import Batching, check_shares
+from .batching import Batching, check_shares, check_span
 
 _MAX_INDEX = 2**63 - 1
 
@@ -76,11 +76,10 @@ class LogicalStreams:
     stop: int | None
 
     def __post_init__(self) -> None:
-        for name, least, value in (("count", 1, self.count), ("q", 1, self.q), ("start", 0, self.start)):
-            if value < least:
-                raise ValueError(f"{name}: expected {least} or more, got {value}")
-        if self.stop is not None and self.stop < self.start:
-            raise ValueError(f"stop: expected {self.start} (start) or more, got {self.stop}")
+        for name, value in (("count", self.count), ("q", self.q)):
+            if value < 1:
+                raise ValueError(f"{name}: expected 1 or more, got {value}")
+        check_span(self.start, self.stop)
 
     def stream_of(self, index: int) -> int:
         """The stream that an index belongs to.
@@ -154,10 +153,7 @@ class Strided:
     shard: ShardOptions
 
     def __post_init__(self) -> None:
-        if self.start < 0:
-            raise ValueError(f"start: expected 0 or more, got {self.start}")
-        if self.stop is not None and self.stop < self.start:
-            raise ValueError(f"stop: expected {self.start} (start) or more, got {self.stop}")
+        check_span(self.start, self.stop)
 
     def indices(self, first_index: int, n: int) -> NDArray[np.int64]:
         """The shard's next n indices from `first_index` on, fewer at the end.

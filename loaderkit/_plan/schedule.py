@@ -22,7 +22,7 @@ from loaderkit.samplers import Sampler
 from loaderkit.samplers.protocol import record_keys_of
 from loaderkit.samplers.shaped import ShapedSampler
 
-from .batching import Batching, shard_rows, shard_spans
+from .batching import Batching, check_span, shard_rows, shard_spans
 
 # Keys planned by one call of the sampler. Measured with a shuffled IndexSampler of 10**6 records: a call costs about
 # 0.5 ms plus 85 ns a key, that is 480 to 600 ns a key in calls of 1,024, 165 to 210 of 4,096, 90 to 120 of 16,384 and
@@ -87,10 +87,7 @@ class Schedule:
 
     def __post_init__(self) -> None:
         shard_spans(0, self.batching.rows, shard=self.shard, remainder=self.batching.remainder)
-        if self.start < 0:
-            raise ValueError(f"start: expected 0 or more, got {self.start}")
-        if self.stop is not None and self.stop < self.start:
-            raise ValueError(f"stop: expected {self.start} (start) or more, got {self.stop}")
+        check_span(self.start, self.stop)
 
     def rows_at(self, index: int) -> StepRecords | None:
         """This shard's part of the step that begins at `index`; None where the shard doesn't make that step.

@@ -9,7 +9,7 @@ from loaderkit._base.integers import at_least
 from loaderkit._order.sharding import Sharding
 from loaderkit.samplers import ChunkSampler, IndexSampler, MixedSampler, Sampler
 from loaderkit.samplers.mixture_arguments import StagedWeights
-from loaderkit.samplers.protocol import checked_seed
+from loaderkit.samplers.protocol import checked_epochs, checked_seed
 from loaderkit.sources import ConcatDataSource
 from loaderkit.sources.id_column import IdColumnDataSource
 from loaderkit.sources.optional import advised_chunk
@@ -131,9 +131,7 @@ def mix(
 
 def _epochs_of(num_epochs: Any, sources: Mapping[str, Any]) -> dict[str, int | None]:
     if not isinstance(num_epochs, Mapping):
-        if num_epochs is not None:
-            num_epochs = at_least("num_epochs", num_epochs, 1, advice="give None for an endless stream")
-        return dict.fromkeys(sources, num_epochs)
+        return dict.fromkeys(sources, checked_epochs(num_epochs))
     for name in num_epochs:
         if name not in sources:
             raise ValueError(

@@ -24,7 +24,7 @@ from loaderkit._order.permutation import MAX_RECORDS, Int64Array
 from loaderkit._order.sharding import Sharding, check_sharding
 
 from .bulk import BulkSampler
-from .protocol import ENDLESS, checked_seed
+from .protocol import ENDLESS, checked_epochs, checked_seed
 
 _ADVICE = "give the lengths of all records, such as lk.read_array(path) of lk.measure(source, fn, path)"
 
@@ -278,9 +278,7 @@ class LengthBucketSampler(BulkSampler):
         if not isinstance(self.drop_remainder, bool):
             raise TypeError(f"drop_remainder: expected True or False, got {_short(self.drop_remainder)}")
         self._set("seed", checked_seed(self.seed, shuffle=self.shuffle))
-        if self.num_epochs is not None:
-            advice = "give None for an endless stream"
-            self._set("num_epochs", at_least("num_epochs", self.num_epochs, 1, advice=advice))
+        self._set("num_epochs", checked_epochs(self.num_epochs))
         check_sharding(self.shard_options)
 
 

@@ -21,7 +21,7 @@ from loaderkit._order.permutation import MAX_RECORDS, Int64Array, permute
 from loaderkit._order.sharding import Sharding, check_sharding
 
 from .bulk import BulkSampler
-from .protocol import ENDLESS, checked_seed, min_records_of
+from .protocol import ENDLESS, checked_epochs, checked_seed, min_records_of
 
 
 class EpochSampler(BulkSampler):
@@ -101,14 +101,9 @@ class EpochSampler(BulkSampler):
             advice="give len(source); an empty source can't be sampled",
         )
         object.__setattr__(self, "num_records", records)
-        if self.num_epochs is not None:
-            epochs = at_least(
-                "num_epochs",
-                self.num_epochs,
-                1,
-                advice="give None for an endless stream",
-            )
-            object.__setattr__(self, "num_epochs", epochs)
+        epochs = checked_epochs(self.num_epochs)
+        object.__setattr__(self, "num_epochs", epochs)
+        if epochs is not None:
             at_least(
                 "num_epochs * num_records",
                 epochs * records,

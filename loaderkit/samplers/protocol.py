@@ -121,6 +121,16 @@ def seed_of(sampler: Sampler) -> int | None:
     return checked_seed(getattr(sampler, "seed", None), name=f"{type(sampler).__qualname__}.seed")
 
 
+def checked_epochs(num_epochs: Any) -> int | None:
+    """A number of epochs as an int, None for a stream without end; TypeError or ValueError for others.
+
+    >>> checked_epochs(2)
+    2
+    """
+    advice = "give None for an endless stream"
+    return None if num_epochs is None else at_least("num_epochs", num_epochs, 1, advice=advice)
+
+
 def checked_seed(seed: Any, *, shuffle: Any = False, name: str = "seed") -> int | None:
     """A seed as an int, None where none is given.
 

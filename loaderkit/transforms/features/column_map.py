@@ -112,18 +112,28 @@ def ids_at(key: str, leaf: Any) -> np.ndarray:
     return array
 
 
+def checked_dtype(dtype: npt.DTypeLike, kinds: str, expected: str) -> np.dtype[Any]:
+    """A dtype of some of numpy's kinds; TypeError for another, with what was expected.
+
+    >>> checked_dtype("float32", "f", "a float type of numpy")
+    dtype('float32')
+    """
+    try:
+        found = np.dtype(dtype)
+    except TypeError:
+        found = np.dtype(object)
+    if found.kind not in kinds:
+        raise TypeError(f"dtype: expected {expected}, got {_short(dtype)}")
+    return found
+
+
 def id_dtype(dtype: npt.DTypeLike, num_buckets: int) -> str:
     """The name of a dtype that has room for the ids 0 to num_buckets - 1 and for -1; TypeError or ValueError else.
 
     >>> id_dtype(np.int32, 10), id_dtype("int64", 2**40)
     ('int32', 'int64')
     """
-    try:
-        kind = np.dtype(dtype)
-    except TypeError:
-        kind = np.dtype(object)
-    if kind.kind != "i":
-        raise TypeError(f"dtype: expected a signed integer type, got {_short(dtype)}")
+    kind = checked_dtype(dtype, "i", "a signed integer type")
     if num_buckets - 1 > np.iinfo(kind).max:
         raise ValueError(
             f"dtype: expected one with room for {num_buckets} ids, got {kind}; write dtype='int64'"

@@ -10,7 +10,7 @@ import numpy as np
 
 from loaderkit._base.numbers import number
 
-from .column_map import ColumnMap, numbers_at, optional_number
+from .column_map import ColumnMap, checked_dtype, numbers_at, optional_number
 from .stats_file import column_stats
 
 Scale = float | tuple[float, ...] | None
@@ -51,7 +51,9 @@ class Numeric(ColumnMap):
         super().__post_init__()
         self._set(**{name: _scale(name, getattr(self, name)) for name in ("mean", "std", "min", "max")})
         self._set(
-            default=optional_number("default", self.default), clip=_clip(self.clip), dtype=_float(self.dtype)
+            default=optional_number("default", self.default),
+            clip=_clip(self.clip),
+            dtype=str(checked_dtype(self.dtype, "f", "a float type of numpy")),
         )
         if (self.min is None) != (self.max is None):
             raise ValueError("min, max: expected both or none, got one of them")
@@ -141,13 +143,3 @@ def _clip(clip: Any) -> tuple[float, float] | None:
     if not low <= high:
         raise ValueError(f"clip: expected (low, high) with low <= high, got {_short(clip)}")
     return low, high
-
-
-def _float(dtype: Any) -> str:
-    try:
-        kind = np.dtype(dtype)
-    except TypeError:
-        kind = np.dtype(object)
-    if kind.kind != "f":
-        raise TypeError(f"dtype: expected a float type of numpy, got {_short(dtype)}")
-    return str(kind)

@@ -8,7 +8,7 @@ import numpy as np
 
 from loaderkit._base.integers import at_least
 
-from .column_map import ColumnMap, ids_at
+from .column_map import ColumnMap, checked_dtype, ids_at
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,10 @@ class OneHot(ColumnMap):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set(num_classes=at_least("num_classes", self.num_classes, 1), dtype=_number_dtype(self.dtype))
+        self._set(
+            num_classes=at_least("num_classes", self.num_classes, 1),
+            dtype=str(checked_dtype(self.dtype, "biuf", "a type of numbers or bool")),
+        )
 
     def of(self, leaf: Any) -> np.ndarray:
         """The vectors."""
@@ -66,7 +69,10 @@ class MultiHot(ColumnMap):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set(num_classes=at_least("num_classes", self.num_classes, 1), dtype=_number_dtype(self.dtype))
+        self._set(
+            num_classes=at_least("num_classes", self.num_classes, 1),
+            dtype=str(checked_dtype(self.dtype, "biuf", "a type of numbers or bool")),
+        )
         if not isinstance(self.count, bool):
             raise TypeError(f"count: expected True or False, got {_short(self.count)}")
 
@@ -96,13 +102,3 @@ def _checked(key: str, leaf: Any, num_classes: int) -> np.ndarray:
             "num_classes"
         )
     return ids
-
-
-def _number_dtype(dtype: Any) -> str:
-    try:
-        kind = np.dtype(dtype)
-    except TypeError:
-        kind = np.dtype(object)
-    if kind.kind not in "biuf":
-        raise TypeError(f"dtype: expected a type of numbers or bool, got {_short(dtype)}")
-    return str(kind)

@@ -216,11 +216,17 @@ PARTS = {"b": lk.RangeDataSource(100, 107, 1), "a": lk.RangeDataSource(200, 203,
 @pytest.mark.parametrize(
     ("sampler", "says"),
     [
-        (lk.MixedSampler({"a": lk.IndexSampler(3), "b": lk.IndexSampler(7)}), ".* here 'b' from record 0 on, got"),
-        (lk.MixedSampler({"b": lk.IndexSampler(5), "a": lk.IndexSampler(3)}), ".* record 7 on, got 'a' from record 5"),
-        (lk.InterleavedSampler([3, 7]), "lengths: .* 'a' from record 7 on, got 'a' from record 3"),
+        (
+            lk.MixedSampler({"a": lk.IndexSampler(3), "b": lk.IndexSampler(7)}),
+            "components: .* here 'b' from record 0 on, got 'a' from record 0",
+        ),
+        (
+            lk.MixedSampler({"b": lk.IndexSampler(5), "a": lk.IndexSampler(3)}),
+            "components: .* here 'a' from record 7 on, got 'a' from record 5",
+        ),
+        (lk.InterleavedSampler([3, 7]), "lengths: .* here 'a' from record 7 on, got 'a' from record 3"),
     ],
-)  # fmt: skip
+)
 def test_parts_of_a_concatenation_that_a_sampler_means_otherwise(sampler, says):
     """They were read under other names, or one as a piece of the other, without a word."""
     concatenated = lk.ConcatDataSource(PARTS)

@@ -53,7 +53,7 @@ IMPORTS = {
     "_runtime.worker _runtime.feeder _runtime.cluster _iterator _stats",
     "offline": "errors _base _system _order _formats _packing samplers sources transforms _runtime.worker _loader",
     "datasets": "errors _base _system sources _loader writing",
-    "writing": "errors _base _system _order _formats _storage samplers sources transforms _runtime.worker _loader",
+    "writing": "errors _base _system _formats _storage sources transforms _runtime.worker _loader",
     "observe": "_base _system _iterator _loader _order _plan _runtime.worker _stats sources transforms",
     "checkpoint": "_files",
     "interop": "_base",

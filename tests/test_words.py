@@ -22,7 +22,7 @@ PLAIN = """
     cipher cli client closable closed closing cluster codec collector column columns combine come coming command
     comparison compile compiled component components composed concat conclusion config conformance constants
     contact content contents context convert coordination copies counted counters create crop crops crossed csv curves
-    data dataset datasets decisions decode decoder decoders delivery demo describe described description
+    data dataset datasets decisions decode decoded decoder decoders delivery demo describe described description
     descriptors device differ difference digest digits direct directory discarded distinct doctor document dtypes
     documents domain drop dropped dropping dtd each encoded ended encoder encoding end ends engine entry environment
     epoch epochs error errors event eviction example exceptions executor executors exit experiment experimental

@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator
 from types import GeneratorType
 from typing import Any
 
-from loaderkit._loader.loader import DataLoader
-from loaderkit.samplers import IndexSampler
+from loaderkit._loader.one_pass import one_pass
 from loaderkit.transforms import Map
 
 
@@ -32,13 +31,7 @@ def mapped_records(function: Callable[[Any], Any], source: Any, worker_count: in
     >>> list(mapped_records(lambda number: [number] * number, range(3), 0))
     [1, 2, 2]
     """
-    loader: DataLoader[bytes] = DataLoader(
-        data_source=source,
-        sampler=IndexSampler(len(source), num_epochs=1),
-        operations=[Map(_PickledOutputs(function))],
-        worker_count=worker_count,
-        agree=False,
-    )
+    loader = one_pass(source, [Map(_PickledOutputs(function))], worker_count=worker_count)
     with loader, iter(loader) as found:
         for outputs in found:
             yield from pickle.loads(outputs)

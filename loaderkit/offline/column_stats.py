@@ -13,11 +13,9 @@ from typing import Any
 import numpy as np
 
 from loaderkit._base.integers import at_least
-from loaderkit._loader.loader import DataLoader
+from loaderkit._loader.one_pass import one_pass
 from loaderkit._order.mixing import fold
-from loaderkit._order.sharding import NoSharding
 from loaderkit._system.progress_bar import progress_bar
-from loaderkit.samplers.epochs import SequentialSampler
 from loaderkit.sources.protocol import check_source
 from loaderkit.transforms.base import Batch
 
@@ -67,15 +65,8 @@ def column_stats(
     vocabulary = at_least("vocabulary", vocabulary, 0)
     if isinstance(columns, str):
         raise TypeError(f"columns: expected a list of names, got {columns!r}; write [{columns!r}]")
-    loader: DataLoader[Any] = DataLoader(
-        data_source=source,
-        sampler=SequentialSampler(len(source)),
-        operations=[Batch(BATCH, batch_fn=list)],
-        worker_count=worker_count,
-        worker_kind=worker_kind,
-        shard_options=NoSharding(),
-        agree=False,
-    )
+    batch = Batch(BATCH, batch_fn=list)
+    loader = one_pass(source, [batch], worker_count=worker_count, worker_kind=worker_kind)
     found: dict[str, ColumnStats] = {}
     records = 0
     with loader, closing(iter(loader)) as batches, progress_bar("records", len(source)) as advance:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from loaderkit._base.canonical_json import canonical
 from loaderkit._loader.loader import DataLoader
-from loaderkit._order.sharding import NoSharding
+from loaderkit._loader.one_pass import one_pass
 from loaderkit._runtime.worker.bad_record_handler import OnRecordError
 from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit._system.locked_folder import locked_folder
@@ -24,7 +24,6 @@ from loaderkit._system.made_folder import Made, delete_finished_work, unfinished
 from loaderkit._system.progress_bar import progress_bar
 from loaderkit._system.resume import goes_on_from
 from loaderkit.errors import CheckpointMismatchError, StateError
-from loaderkit.samplers.epochs import SequentialSampler
 from loaderkit.sources.content import sampled_keys
 from loaderkit.sources.fingerprint import fingerprint_of
 from loaderkit.sources.made_of import made_of
@@ -35,7 +34,7 @@ from loaderkit.transforms.parameters import parameters_of
 
 from .array_file import check_of_source, open_array
 from .measured_values import MeasuredValues, rows_as_column
-from .partial_array import OURS, ArrayProgress, PartialArray
+from .partial_array import OURS, PartialArray
 
 _log = logging.getLogger("loaderkit")
 
@@ -73,6 +72,8 @@ def measure(
             ValueError where it is of another source or function.
         worker_count, worker_kind, read_options: as DataLoader takes them.
         on_record_error: "raise", or a function of the error and the RecordMetadata that gives the value.
+        version: of the function, which isn't compared then with that of a run that was killed; another begins again.
+        allow: of "source", "function" and "libraries" what may differ from that run.
 
     >>> import tempfile
     >>> import loaderkit as lk
@@ -92,16 +93,13 @@ def measure(
         )
     function = Map(fn)
     function._may_give_none = True  # the error of its value names the record
-    loader: DataLoader[Any] = DataLoader(
-        data_source=source,
-        sampler=SequentialSampler(len(source)),
-        operations=[function, Batch(BATCH, batch_fn=rows_as_column)],
+    loader = one_pass(
+        source,
+        [function, Batch(BATCH, batch_fn=rows_as_column)],
         worker_count=worker_count,
         worker_kind=worker_kind,
         read_options=read_options,
-        shard_options=NoSharding(),
         on_record_error=on_record_error,
-        agree=False,
     )
     target = os.path.abspath(path)
     asked = made_of(source, {"function": fn}, version=version, writer=1, arguments={})
@@ -138,7 +136,11 @@ class _Measured:
         """The values of a file that is there."""
         array, trailer = open_array(target)
         check_of_source(target, trailer.source, len(array), self._source)
-        self._check_function(target, trailer.function, array, trailer.labels)
+        if trailer.function != self._function and "function" not in self._allow:
+            raise ValueError(
+                f"{target}: expected values of {self._function}, got those of {trailer.function}. {_ADVICE}"
+            )
+        self._check_values(target, array, trailer.labels)
         if trailer.made is not None:
             # Its code alone: what it uses may change while it runs, as a counter does.
             there, here = ({"function": _of_code(each["function"])} for each in (trailer.made, self._asked))
@@ -154,13 +156,13 @@ class _Measured:
             folder: of the unfinished file.
             target: the file's name.
         """
-        new = ArrayProgress(self._function, fingerprint_of(self._source), len(self._source))
-        with closing(PartialArray(folder, new)) as partial, loader, iter(loader) as batches:
-            self._check_progress(folder, partial)
+        records = len(self._source)
+        with closing(PartialArray(folder, records)) as partial, loader, iter(loader) as batches:
+            self._check_values(folder, partial.values(), partial.progress.labels)
             if partial.done:
                 try:
-                    # Its parameters are the function's, which was compared.
-                    batches.set_state(partial.progress.state.encode(), allow={"parameters"})
+                    # Both were compared: the parameters are the function's.
+                    batches.set_state(partial.progress.state.encode(), allow={"parameters", "source"})
                 except (CheckpointMismatchError, StateError) as error:
                     _log.warning("measuring from the beginning: %s is of another version: %s", folder, error)
                     partial.clear()
@@ -168,8 +170,8 @@ class _Measured:
             dtype = None if progress.dtype is None else np.dtype(progress.dtype)
             values = MeasuredValues(self._describe, dtype, progress.labels)
             saved = time.monotonic()
-            with progress_bar("records", progress.records, partial.done) as advance:
-                while partial.done < progress.records:
+            with progress_bar("records", records, partial.done) as advance:
+                while partial.done < records:
                     try:
                         batch = next(batches)
                     except BaseException:  # a bad record, or Ctrl-C: what was measured before is kept
@@ -177,27 +179,17 @@ class _Measured:
                         raise
                     partial.append(values.array(batch, partial.done))
                     advance(len(batch))
-                    if time.monotonic() - saved >= SAVED_EVERY or partial.done == progress.records:
+                    if time.monotonic() - saved >= SAVED_EVERY or partial.done == records:
                         partial.save(values.dtype, values.labels, batches.get_state())
                         saved = time.monotonic()
-            partial.finish(target, self._asked)
+            told = {"function": self._function, "source": fingerprint_of(self._source)}
+            partial.finish(target, made=self._asked, **told)
 
-    def _check_progress(self, folder: str, partial: PartialArray) -> None:
-        progress = partial.progress
-        check_of_source(folder, progress.source, progress.records, self._source)
-        self._check_function(folder, progress.function, partial.values(), progress.labels)
-
-    def _check_function(
-        self, path: str, function: str, values: NDArray[Any], labels: list[str] | None
-    ) -> None:
-        """ValueError where a file is of another function: one of another name, or with other values for some records.
+    def _check_values(self, path: str, values: NDArray[Any], labels: list[str] | None) -> None:
+        """ValueError where a file is of a function that gives other values for some records.
 
         Two lambdas have the same name, and a function may have been changed since.
         """
-        if function != self._function and "function" not in self._allow:
-            raise ValueError(
-                f"{path}: expected values of {self._function}, got those of {function}. {_ADVICE}"
-            )
         for key in sampled_keys(len(values), most=CHECKED_RECORDS):
             try:
                 now = self._fn(read_record(self._source, key))
@@ -206,8 +198,8 @@ class _Measured:
             was = values[key].item() if labels is None else labels[values[key]]
             if not _same(was, now):
                 raise ValueError(
-                    f"{path}: expected values of {function}, got those of another function of this name: it gives "
-                    f"{now!r:.80} for {self._describe(key)}, where the file has {was!r:.80}. {_ADVICE}"
+                    f"{path}: expected values of {self._function}, got those of another function of this name: it "
+                    f"gives {now!r:.80} for {self._describe(key)}, where the file has {was!r:.80}. {_ADVICE}"
                 )
 
     def _describe(self, record_key: int) -> str:

@@ -9,7 +9,7 @@ A folder has both until the file is whole:
 import contextlib
 import json
 import os
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -32,9 +32,6 @@ class ArrayProgress:
     """How far an array file is.
 
     Args:
-        function: name of the function that gives the values, with its parameters.
-        source: fingerprint of the source.
-        records: of the whole array.
         done: values that are in the file.
         dtype: of the values, as numpy writes it; None before the first.
         labels: as in `ArrayTrailer`.
@@ -42,14 +39,14 @@ class ArrayProgress:
         checksums: of the blocks of the values, as `BlockChecksums` gives them.
     """
 
-    function: str
-    source: dict[str, Any]
-    records: int
-    done: int = 0
-    dtype: str | None = None
-    labels: list[str] | None = None
-    state: str = ""
+    done: int
+    dtype: str | None
+    labels: list[str] | None
+    state: str
     checksums: str | None = None
+
+
+_NOTHING = ArrayProgress(0, None, None, "")
 
 
 class PartialArray:
@@ -57,14 +54,15 @@ class PartialArray:
 
     Args:
         folder: has the files; it is there, and this process holds its lock.
-        new: what the array is of, where the folder has no progress.
+        records: of the whole array.
 
     progress: as it was saved last. done: values appended in all.
     """
 
-    def __init__(self, folder: str, new: ArrayProgress) -> None:
+    def __init__(self, folder: str, records: int) -> None:
         self._values, self._saved = f"{folder}/values.npy", f"{folder}/progress.json"
-        self.progress = self._read() or new
+        self._records = records
+        self.progress = self._read() or _NOTHING
         self.done = self.progress.done
         self._checksums = BlockChecksums()
         if self.done:
@@ -98,7 +96,7 @@ class PartialArray:
         return progress if os.path.exists(self._values) else None
 
     def _check_head(self, advice: str) -> None:
-        head = array_header(np.dtype(self.progress.dtype), (self.progress.records,))
+        head = array_header(np.dtype(self.progress.dtype), (self._records,))
         with above_standard(), open(self._values, "rb") as file:
             found = file.read(len(head))
         if found != head or os.path.getsize(self._values) < self._end_of(self.done):
@@ -109,7 +107,7 @@ class PartialArray:
 
     def _end_of(self, done: int) -> int:
         dtype = np.dtype(self.progress.dtype)
-        return len(array_header(dtype, (self.progress.records,))) + done * dtype.itemsize
+        return len(array_header(dtype, (self._records,))) + done * dtype.itemsize
 
     def values(self) -> NDArray[Any]:
         """The values that were there when it was opened (done,), read-only."""
@@ -121,7 +119,7 @@ class PartialArray:
     def append(self, values: NDArray[Any]) -> None:
         """The next values (n,), all of one dtype."""
         if not self.done:
-            self._file.write(array_header(values.dtype, (self.progress.records,)))
+            self._file.write(array_header(values.dtype, (self._records,)))
         data = values.tobytes()
         with naming(self._values):
             self._file.write(data)
@@ -133,29 +131,19 @@ class PartialArray:
         with naming(self._values):
             self._file.flush()
             os.fsync(self._file.fileno())
-        was = self.progress
         self.progress = ArrayProgress(
-            was.function,
-            was.source,
-            was.records,
-            self.done,
-            None if dtype is None else dtype.str,
-            labels,
-            state.decode(),
-            self._checksums.text(),
+            self.done, None if dtype is None else dtype.str, labels, state.decode(), self._checksums.text()
         )
         with whole_file(self._saved) as file:
             file.write(json.dumps(sealed(asdict(self.progress)), allow_nan=False).encode())
 
-    def finish(self, target: str, made: dict[str, Any]) -> None:
-        """Gives the file its name; its progress was saved behind the last value. made: as in `ArrayTrailer`."""
+    def finish(self, target: str, **told: Any) -> None:
+        """Gives the file its name; its progress was saved behind the last value. told: as in `ArrayTrailer`."""
         self._file.truncate(self._end_of(self.done))  # it may have a trailer already, if it was killed here
         self._file.flush()
         values = np.load(self._values, mmap_mode="r")
-        progress = self.progress
         self._file.seek(0, os.SEEK_END)
-        told = {name: getattr(progress, name) for name in ("function", "source", "labels")}
-        trailer = trailer_of(values, checksums=self._checksums.text(), made=made, **told)
+        trailer = trailer_of(values, checksums=self._checksums.text(), labels=self.progress.labels, **told)
         self._file.write(encoded_trailer(trailer))
         self._file.flush()
         os.fsync(self._file.fileno())
@@ -172,7 +160,7 @@ class PartialArray:
         self._file.seek(0)
         self._file.truncate()
         self._checksums = BlockChecksums()
-        self.progress, self.done = replace(self.progress, done=0, dtype=None, labels=None, checksums=None), 0
+        self.progress, self.done = _NOTHING, 0
 
     def close(self) -> None:
         """Closes the file, and leaves no folder behind that has no progress."""

@@ -19,16 +19,14 @@ from numpy.typing import ArrayLike
 
 from loaderkit._base.closing import Closing
 from loaderkit._base.hints import refusing_foreign_arguments
-from loaderkit._formats.record_codec import decode_record, decode_records
-from loaderkit._formats.scan import Malformed
 from loaderkit._storage.names import FilePart, file_parts, is_remote
 from loaderkit._system.file_identity import FileIdentity
 from loaderkit._system.limits import most_open_files
 from loaderkit._system.shared_memory import goes_to_a_worker
-from loaderkit.errors import DataFormatError
 
 from .array_record_reader import open_reader, unreadable
 from .content import content_hash, digest_of, sampled_keys
+from .decoded import decoded_records
 from .protocol import check_key, check_keys
 
 # For random access to single records: no bytes are read ahead, and no threads are used for a few records.
@@ -156,16 +154,7 @@ class ArrayRecordDataSource(Closing):
         records = self._read_bytes(place, positions)
         if not self._decodes:
             return records
-        try:
-            return decode_records(records)
-        except Malformed:
-            for position, data in zip(positions, records):
-                try:
-                    decode_record(data)
-                except Malformed as error:
-                    where = f"{self._files[place].path}[{position}]"
-                    raise DataFormatError(f"{where}: {error.problem}; write the file again") from error
-            raise
+        return decoded_records(records, lambda at: f"{self._files[place].path}[{positions[at]}]")
 
     def _read_bytes(self, place: int, positions: list[int]) -> list[bytes]:
         file = self._files[place]

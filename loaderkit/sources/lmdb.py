@@ -14,13 +14,12 @@ from numpy.typing import ArrayLike
 from loaderkit._base.closing import Closing
 from loaderkit._base.extras import missing_library
 from loaderkit._base.hints import refusing_foreign_arguments
-from loaderkit._formats.record_codec import decode_records
-from loaderkit._formats.scan import Malformed
 from loaderkit._system.file_identity import FileIdentity, file_changed
 from loaderkit._system.shared_memory import goes_to_a_worker
 from loaderkit.errors import DataFormatError
 
 from .content import content_hash, digest_of, sampled_keys
+from .decoded import decoded_records
 from .protocol import check_key, check_keys
 
 
@@ -129,22 +128,9 @@ class LmdbDataSource(Closing):
                 values[place] = value
         if not self._decode:
             return values
-        try:
-            return decode_records(values)
-        except Malformed:
-            for key, value in zip(keys.tolist(), values):
-                self._check(key, value)
-            raise
-
-    def _check(self, key: int, value: bytes) -> None:
-        """Raises the error that names the record."""
-        try:
-            decode_records([value])
-        except Malformed as error:
-            raise DataFormatError(
-                f"{self._file}: in the value of {self._keys[key]!r}: {error.problem}; write it again, or give "
-                "decode=False"
-            ) from error
+        return decoded_records(
+            values, lambda place: f"{self._file}: in the value of {self._keys[keys[place]]!r}"
+        )
 
     def name(self, record_key: SupportsIndex) -> str:
         """The record's key as text.

@@ -10,9 +10,8 @@ from typing import Any, TypeVar
 
 import cloudpickle
 
-from loaderkit._loader.loader import DataLoader
+from loaderkit._loader.one_pass import one_pass
 from loaderkit._system.shared_memory import receiving, sending
-from loaderkit.samplers import SequentialSampler
 from loaderkit.sources import RangeDataSource
 from loaderkit.transforms.base import Map
 
@@ -134,12 +133,5 @@ def in_another_process(job: Callable[[int], Any], count: int) -> list[Any]:
     """
     operation = Map(job)
     operation._may_give_none = True  # a source may have None
-    loader: DataLoader[Any] = DataLoader(
-        data_source=RangeDataSource(count),
-        sampler=SequentialSampler(count),
-        operations=[operation],
-        worker_count=1,
-        agree=False,
-    )
-    with loader, iter(loader) as results:
+    with one_pass(RangeDataSource(count), [operation], worker_count=1) as loader, iter(loader) as results:
         return list(results)

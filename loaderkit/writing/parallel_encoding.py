@@ -8,10 +8,9 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any
 
-from loaderkit._loader.loader import DataLoader
+from loaderkit._loader.one_pass import one_pass
 from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit._system.progress_bar import progress_bar
-from loaderkit.samplers import IndexSampler
 from loaderkit.transforms.base import MapWithIndex
 
 from .dropped import ENTRY, Dropped
@@ -37,16 +36,14 @@ def encoded_by_workers(
     """
     with contextlib.nullcontext() if dropped is None else tempfile.TemporaryDirectory() as folder:
         quarantine = None if folder is None else os.path.join(folder, "dropped")
-        loader: DataLoader[bytes] = DataLoader(
-            data_source=source,
-            sampler=IndexSampler(len(source), num_epochs=1),
-            operations=[MapWithIndex(EncodedPickle(encoder))],
+        loader = one_pass(
+            source,
+            [MapWithIndex(EncodedPickle(encoder))],
             worker_count=worker_count,
             worker_kind=worker_kind,
             read_options=read_options,
             on_record_error="raise" if dropped is None else "skip",
             quarantine=quarantine,
-            agree=False,
         )
         with progress_bar("records", len(source)) as advance, iter(loader) as found:
             for data in found:

@@ -6,14 +6,12 @@ from typing import Any
 
 from loaderkit._base.canonical_json import digest
 from loaderkit._base.notes import notes_of
-from loaderkit._loader.loader import DataLoader
-from loaderkit._order.sharding import NoSharding
+from loaderkit._loader.one_pass import one_pass
 from loaderkit._system.progress_bar import progress_bar
-from loaderkit.samplers import SequentialSampler
 from loaderkit.sources.made_of import made_of
 
 from .formats import libraries_of
-from .shard_jobs import DONE, MadeShard, ShardJobs
+from .shard_jobs import DONE, ShardJobs
 from .shard_result import ShardResult
 
 WRITER = 1  # another one for a change that changes a byte of the files
@@ -63,7 +61,7 @@ def dropped_of(results: Sequence[ShardResult]) -> list[dict[str, Any]]:
 
 
 def run_jobs(
-    make: Callable[[int, str | None], MadeShard],
+    make: Callable[[int, str | None], ShardResult],
     asked: Any,
     shards: Sequence[range],
     paths: Sequence[str] | None = None,
@@ -85,8 +83,7 @@ def run_jobs(
         drop: whether records may have been left out of a shard that is there.
         worker_count, worker_kind: of the loader over the shards.
 
-    >>> from loaderkit.writing.shard_jobs import MadeShard
-    >>> results = run_jobs(lambda shard, path: MadeShard(shard), None, [range(3), range(3, 5)])
+    >>> results = run_jobs(lambda shard, path: ShardResult(shard), None, [range(3), range(3, 5)])
     >>> [result.records for result in results]
     [0, 1]
     """
@@ -97,14 +94,8 @@ def run_jobs(
         paths if files else None,
         drop,
     )
-    loader: DataLoader[Any] = DataLoader(
-        data_source=jobs,
-        sampler=SequentialSampler(len(jobs)),
-        worker_count=worker_count if worker_count is None else min(worker_count, len(jobs)),
-        worker_kind=worker_kind,
-        shard_options=NoSharding(),
-        agree=False,
-    )
+    count = worker_count if worker_count is None else min(worker_count, len(jobs))
+    loader = one_pass(jobs, worker_count=count, worker_kind=worker_kind)
     results = []
     try:
         with progress_bar("shards", len(jobs)) as advance, loader, iter(loader) as each:

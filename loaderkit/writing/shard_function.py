@@ -8,8 +8,7 @@ from loaderkit._base.notes import annotate
 
 from .dropped import Dropped
 from .record_stream import drop_or_raise, source_records
-from .shard_jobs import MadeShard
-from .shard_result import json_value
+from .shard_result import ShardResult, json_value
 from .shard_stream import shard_writer
 from .write_format import RecordEncoder, WriteFormat
 
@@ -117,12 +116,12 @@ class MappedShards:
         self._function, self._shards, self._drop = shard_function, shards, drop
         self._format, self._encoder = write_format, encoder
 
-    def __call__(self, shard: int, path: str | None) -> MadeShard:
+    def __call__(self, shard: int, path: str | None) -> ShardResult:
         keys, encoder = self._shards[shard], self._encoder
         dropped: Dropped = [] if self._drop else None
         if self._format is None:
             value, count = self._function.value(keys, dropped)
-            return MadeShard(count, dropped or [], value)
+            return ShardResult(count, dropped or [], value)
         assert path is not None
         assert encoder is not None
         count = 0
@@ -134,7 +133,7 @@ class MappedShards:
                     annotate(error, f"lk.map_shards: output {count} of shard {shard}")
                     raise
                 count += 1
-        return MadeShard(count, dropped or [])
+        return ShardResult(count, dropped or [])
 
     def _number(self, shard: int, count: int) -> int:
         """The number of an output, which no other output of any shard has: formats with keys make keys of it.

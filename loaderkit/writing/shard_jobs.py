@@ -7,7 +7,7 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 from loaderkit._base.notes import annotate
@@ -20,27 +20,18 @@ HASHED_AT_ONCE = 1 << 20  # bytes
 
 
 @dataclass(frozen=True, slots=True)
-class MadeShard:
-    """What was made of a shard: records written or folded, bad records left out, the value with `reduce`."""
-
-    records: int
-    dropped: list[dict[str, Any]] = field(default_factory=list)
-    value: Any = None
-
-
-@dataclass(frozen=True, slots=True)
 class ShardJobs:
     """A data source with a record for each shard, its `ShardResult`. Reading it makes it, where it isn't there.
 
     Args:
-        make: (number of the shard, path of the file to write or None) -> what was made. Workers call it.
+        make: (number of the shard, path of the file to write or None) -> what came of it. Workers call it.
         jobs: of each shard, a digest of what is asked for; `shard_jobs` makes them.
         done: of each shard its `.done` file; None where nothing is kept.
         files: of each shard the file that is written; None where only values are made.
         drop: whether records may have been left out of a shard that is there.
     """
 
-    make: Callable[[int, str | None], MadeShard]
+    make: Callable[[int, str | None], ShardResult]
     jobs: Sequence[str]
     done: Sequence[str] | None = None
     files: Sequence[str] | None = None
@@ -76,13 +67,12 @@ class ShardJobs:
 
     def _made(self, shard: int, job: str, path: str | None) -> ShardResult:
         if path is None:
-            made = self.make(shard, None)
-            return ShardResult(job, made.records, made.dropped, value=made.value)
+            return replace(self.make(shard, None), job=job)
         # A name of its own: a worker that the loader has replaced may still write.
         with partial_file(path) as partial:
             made = self.make(shard, partial)
             nbytes, sha256 = safe_on_disk(partial)
-        return ShardResult(job, made.records, made.dropped, nbytes, sha256, made.value)
+        return replace(made, job=job, nbytes=nbytes, sha256=sha256)
 
 
 def safe_on_disk(path: str) -> tuple[int, str]:

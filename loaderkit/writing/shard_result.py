@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from loaderkit._base.canonical_json import check_seal, sealed
@@ -15,17 +15,16 @@ from loaderkit.errors import ChecksumError
 class ShardResult:
     """A finished shard.
 
-    job: digest of what was asked for: the source, the function's version, the format, which records. records: written,
-    or folded. dropped: the bad records, as `dropped_record` has them. nbytes, sha256: of the file, None without one.
-    value: with `reduce`.
+    records: written, or folded. dropped: the bad records, as `dropped_record` has them. value: with `reduce`. job:
+    digest of what was asked for, which `ShardJobs` adds. nbytes, sha256: of the file, None without one.
     """
 
-    job: str
     records: int
-    dropped: list[dict[str, Any]]
+    dropped: list[dict[str, Any]] = field(default_factory=list)
+    value: Any = None
+    job: str = ""
     nbytes: int | None = None
     sha256: str | None = None
-    value: Any = None
 
     def write(self, path: str) -> None:
         """Writes the `.done` file, whole or not at all."""

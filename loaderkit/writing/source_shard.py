@@ -6,7 +6,7 @@ from typing import Any
 
 from .dropped import Dropped
 from .record_stream import encoded_each, source_records
-from .shard_jobs import MadeShard
+from .shard_result import ShardResult
 from .shard_stream import write_shard
 from .write_format import RecordEncoder, WriteFormat
 
@@ -29,10 +29,10 @@ class SourceShards:
     shards: Sequence[range]
     drop: bool
 
-    def __call__(self, shard: int, path: str | None) -> MadeShard:
+    def __call__(self, shard: int, path: str | None) -> ShardResult:
         assert path is not None
         keys = self.shards[shard]
         dropped: Dropped = [] if self.drop else None
         numbered = source_records(self.source, dropped, keys.start, keys.stop)
         encoded = encoded_each(numbered, self.encoder, dropped, self.source)
-        return MadeShard(write_shard(encoded, self.writing, self.encoder, path), dropped or [])
+        return ShardResult(write_shard(encoded, self.writing, self.encoder, path), dropped or [])

@@ -20,7 +20,7 @@ from .error_notes import named
 from .lookahead import Lookahead
 from .orbax_methods import OrbaxMethods
 from .reader import StreamReader
-from .restore import merged, restored, saved_bytes
+from .restore import late_comparison, merged, restored, saved_bytes
 from .reweigh import reweigh
 
 # The type of an element, as in DataLoader[dict[str, np.ndarray]], Any by default. typing's TypeVar has defaults from
@@ -218,7 +218,7 @@ class DataLoaderIterator(OrbaxMethods, Closing, Generic[T_co]):
         True
         """
         with self._reader.lock:
-            return saved_bytes(self._plan, self._reader.user_position)
+            return saved_bytes(self._plan, self._reader.user_position, self._reader.executor)
 
     def state_past_error(self) -> bytes:
         """The state after the record or batch that next() failed on, for `set_state`; possible after close().
@@ -256,7 +256,7 @@ class DataLoaderIterator(OrbaxMethods, Closing, Generic[T_co]):
                     "state_past_error(): the error names no single record or step, so what comes after it isn't known; "
                     "set_state(get_state()) tries again"
                 )
-            return saved_bytes(self._plan, position)
+            return saved_bytes(self._plan, position, self._reader.executor)
 
     def set_state(self, state: bytes | Sequence[bytes], allow: Collection[str] = ()) -> None:
         """Goes to the position of a state, which this iterator or another one of the same stream gave.
@@ -277,6 +277,7 @@ class DataLoaderIterator(OrbaxMethods, Closing, Generic[T_co]):
                 self._loaders_plan, saved, allow, self._reader.executor, agrees=self._agrees
             )
             self._reader.go_to(position_of(plan, saved), plan)
+            self._reader.after_next = late_comparison(saved, self._reader)
         for notice in notices:
             warnings.warn(notice, stacklevel=2)
 

@@ -65,8 +65,7 @@ class StreamReader(Generic[P, PlanT]):
         watch: Watch | None = None,
     ) -> None:
         self._find_executor, self._open_scheduler = find_executor, open_scheduler
-        self.plan = plan
-        self._quarantine, self._watch = quarantine, watch
+        self.plan, self._quarantine, self._watch = plan, quarantine, watch
         self._make_agreement = agreement
         self._agreement: EndOfStreamAgreement | None = None
         # Whether an element that is ready may be handed out without asking anything else.
@@ -75,20 +74,19 @@ class StreamReader(Generic[P, PlanT]):
         self.executor = find_executor()
         self.position: P = plan.first_position()
         self.moves = 0  # by the user, to another place
+        self.after_next: list[Callable[[], None]] = []  # called once the next element is made
         self.meter = TrainerMeter()
         self._delivered = DeliveryCounters(0, 0, 0, self.position)  # until the last move
         self._before = self.executor.statistics()  # what others had done there
         self._earlier = PoolCounters(())  # of executors that were replaced
         self._at_close: tuple[TrainerCounters, PoolCounters] | None = None
         self._received: P | None = None  # the user's place, while a lookahead takes elements ahead
-        # Once the end was met: the position with the bad records after the last element.
-        self._at_end: P | None = None
+        self._at_end: P | None = None  # once the end was met: with the bad records after the last element
         self._stream: Stream | None = None
         self._ready: deque[Element[P]] = deque()  # taken from the stream and not handed out
         self._error: Exception | None = None
         self._raised_at: TracebackType | None = None
-        # The position that next() failed at, and the one after that.
-        self._failed: tuple[P, P | None] | None = None
+        self._failed: tuple[P, P | None] | None = None  # where next() failed, and the position after that
         # An interrupt fell into the taking of elements, into handing one out, or into a move, if this is found True:
         # what the stream gives next is uncertain.
         self._in_transition = self._closed = False
@@ -195,6 +193,8 @@ class StreamReader(Generic[P, PlanT]):
         if isinstance(result, Delivery):
             self._ready.extend(self._elements(result))
             self._in_transition = False
+            while self.after_next:
+                self.after_next.pop()()
             return
         self._in_transition = False
         if isinstance(result, End):

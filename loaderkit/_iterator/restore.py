@@ -1,14 +1,15 @@
 """What saved states say to an iterator: the plan and the state to go on with, and what the user is warned of."""
 
 import contextlib
-from collections.abc import Collection, Sequence
+import warnings
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from loaderkit._mixture.stages import same_shares
 from loaderkit._plan.position import Position
 from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit._runtime.executors.executor import Executor
-from loaderkit._state.comparison import compare
+from loaderkit._state.comparison import compare, other_bits
 from loaderkit._state.document import dumps, loads
 from loaderkit._state.mixture import FindUnread, check_present, restored_plan, resumed
 from loaderkit._state.positions import check_cursors, check_ordinals, state_of
@@ -18,6 +19,7 @@ from loaderkit._system.versions import present_versions
 from loaderkit.errors import StateError
 
 from .first_unread import first_unread
+from .reader import StreamReader
 from .reweigh import agree_on_weights
 
 
@@ -27,9 +29,9 @@ def merged(state: bytes | Sequence[bytes]) -> State:
     return merge([_loaded(document, place, len(documents)) for place, document in enumerate(documents)])
 
 
-def saved_bytes(plan: SeekablePlan, position: Position) -> bytes:
-    """The document of a position, as this process saves it."""
-    return dumps(state_of(plan, position, present_versions(), numerics()))
+def saved_bytes(plan: SeekablePlan, position: Position, executor: Executor) -> bytes:
+    """The document of a position, as this process saves it. executor: of the loader."""
+    return dumps(state_of(plan, position, present_versions(), executor.numerics | numerics()))
 
 
 def restored(
@@ -55,7 +57,10 @@ def restored(
 
     behind = _behind(own, saved, find_unread)
     notices = compare(
-        saved, state_of(own, own.first_position(), present_versions(), numerics()), allow, behind
+        saved,
+        state_of(own, own.first_position(), present_versions(), executor.numerics | numerics()),
+        allow,
+        behind,
     )
     if saved.digest_missing:
         notices.append("the state has no digest: it was edited by hand and is taken as it is")
@@ -70,6 +75,21 @@ def restored(
         if agrees:
             agree_on_weights(plan, saved.step, saved.index)
     return plan, saved, notices
+
+
+def late_comparison(saved: State, reader: StreamReader[Position, SeekablePlan]) -> list[Callable[[], None]]:
+    """What warns of other last bits of libraries that are loaded, here or in workers, for the first batch only."""
+    known = reader.executor.numerics | numerics()
+    if saved.numerics.keys() <= known.keys():
+        return []
+
+    def compare() -> None:
+        found = reader.executor.numerics | numerics()
+        loaded = {library: found[library] for library in found.keys() - known.keys()}
+        for notice in other_bits(saved, reader.plan.parameters, loaded):
+            warnings.warn(notice, stacklevel=6)
+
+    return [compare]
 
 
 def _behind(own: SeekablePlan, saved: State, find_unread: FindUnread) -> int | None:

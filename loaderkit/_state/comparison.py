@@ -230,7 +230,7 @@ def _streams_advice(saved: State, current: State) -> str:
 def _notices(saved: State, current: State, *, tell_parameters: bool) -> Iterator[str]:
     if tell_parameters:
         yield from _changed_operations(saved, current)
-    yield from _other_bits(saved, current)
+    yield from other_bits(saved, current.parameters, current.numerics)
     draws = any(_name_of(operation) in ("RandomMap", "WindowShuffle") for operation in current.operations)
     before, after = (state.versions.get("numpy", "unknown") for state in (saved, current))
     if draws and before.split(".")[:2] != after.split(".")[:2]:
@@ -240,11 +240,23 @@ def _notices(saved: State, current: State, *, tell_parameters: bool) -> Iterator
         )
 
 
-def _other_bits(saved: State, current: State) -> Iterator[str]:
-    computes = any(entry["op"] != "Batch" for entry in current.parameters or ())
-    others = [
-        name for name, bits in sorted(saved.numerics.items()) if current.numerics.get(name, bits) != bits
-    ]
+def other_bits(saved: State, parameters: Sequence[Any] | None, numerics: Mapping[str, str]) -> Iterator[str]:
+    """A warning where a library computes other last bits than where a state was saved, and operations may use it.
+
+    Args:
+        saved: the state.
+        parameters: of this loader's operations.
+        numerics: digests of the libraries here, by name.
+
+    >>> from loaderkit._plan.segments import Segments
+    >>> state = State(
+    ...     0, {0: (0,)}, Segments(((0, 0, 4),)), {}, {}, [], 4, 4, None, None, {}, numerics={"cv2": "1"}
+    ... )
+    >>> [text[:16] for text in other_bits(state, [{"op": "Map"}], {"cv2": "2"})]
+    ['cv2 of this proc']
+    """
+    computes = any(entry["op"] != "Batch" for entry in parameters or ())
+    others = [name for name, bits in sorted(saved.numerics.items()) if numerics.get(name, bits) != bits]
     if computes and others:
         yield (
             f"{', '.join(others)} of this process computes other last bits than where the state was saved, as on "

@@ -1,7 +1,10 @@
 """A state says which last bits its process computed; a restore where they are others is a warning."""
 
 import json
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -67,3 +70,57 @@ def test_an_older_state_says_nothing_and_stays_as_it_was_until_a_batch_is_taken(
         assert again["format_version"] == 3 and "numerics" not in again
         next(it)
         assert json.loads(it.get_state())["format_version"] == 5
+
+
+BLURRING = """
+import json, pathlib, sys, warnings
+import numpy as np
+import loaderkit as lk
+
+def blurred(number):
+    import cv2
+    return cv2.blur(np.full((4, 4), number, np.float32), (3, 3))
+
+def loader(function):
+    how = {"worker_count": 1} if sys.argv[1] == "worker" else {}
+    return lk.load(np.arange(8.0), batch_size=4, transformations=[function], **how)
+
+path = pathlib.Path(sys.argv[2])
+with iter(loader(blurred)) as it, warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    if path.exists():
+        it.set_state(path.read_bytes())
+    first = len(told)
+    next(it), next(it)
+    path.write_bytes(it.get_state())
+with iter(loader(np.exp)) as it:
+    next(it)
+    others = sorted(json.loads(it.get_state())["numerics"])
+texts = [str(one.message)[:36] for one in told]
+print(json.dumps([first, texts, {one.filename for one in told} <= {__file__}, "cv2" in sys.modules, others]))
+"""
+
+
+@pytest.mark.parametrize("worker", ["trainer", "worker"])
+def test_a_library_that_the_first_batch_loads_is_in_the_state_and_compared_behind_it(
+    tmp_path: Path, worker: str
+) -> None:
+    """In the trainer or in workers only; a loader whose workers load nothing else has the states that it had."""
+    pytest.importorskip("cv2", exc_type=ImportError)
+    script, path = tmp_path / "blurring.py", tmp_path / "state"
+    script.write_text(BLURRING)
+
+    def told() -> Any:
+        ran = subprocess.run(
+            [sys.executable, script, worker, path], capture_output=True, text=True, check=True
+        )
+        return json.loads(ran.stdout)
+
+    others = ["BLAS", "libm", "numpy"] if worker == "worker" else ["BLAS", "cv2", "libm", "numpy"]
+    assert told() == [0, [], True, worker == "trainer", others]
+    saved = json.loads(path.read_bytes())["numerics"]
+    assert sorted(saved) == ["BLAS", "cv2", "libm", "numpy"]
+    assert told()[:2] == [0, []]
+    path.write_bytes(elsewhere(path.read_bytes(), **(saved | {"cv2": "others"})))
+    assert told()[:3] == [0, ["cv2 of this process computes other la"[:36]], True]
+    assert json.loads(path.read_bytes())["numerics"] == saved

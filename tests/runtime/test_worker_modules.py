@@ -22,8 +22,8 @@ OF_EVERY_WORKER = {
         for name in ("", ".cursor", ".facts", ".failure", ".fill", ".loss", ".metadata", ".mixing", ".rng")
     ),
     *(f"loaderkit._system{name}" for name in (
-        "", ".arithmetic", ".byte_order", ".descriptors", ".file_identity", ".importable", ".limits", ".one_thread",
-        ".platform", ".shared_memory", ".start_folder",
+        "", ".arithmetic", ".byte_order", ".descriptors", ".file_identity", ".importable", ".limits", ".numerics",
+        ".one_thread", ".platform", ".shared_memory", ".start_folder",
     )),
     *(f"loaderkit._runtime{name}" for name in (
         "", ".memory", ".memory.arena_view", ".memory.batch_layout", ".start", ".start.preparation",

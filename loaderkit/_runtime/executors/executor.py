@@ -112,6 +112,7 @@ class Executor(abc.ABC):
         feeder: "Feeder | None" = None,
     ) -> None:
         self.program = program
+        self.numerics: dict[str, str] = {}  # of worker processes that have done a task
         self._feeder = feeder
         self.record_name = namer_of(program.source)  # for messages
         self.lock = threading.RLock()

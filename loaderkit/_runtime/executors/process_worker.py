@@ -1,6 +1,7 @@
 """A worker in a process of its own, from the trainer's side: its start, its channel, its end."""
 
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -25,7 +26,15 @@ from loaderkit._stats.counters import WorkerCounters
 from loaderkit._system.platform import open_process, process_state
 from loaderkit._system.resources import own_memory, processor_times
 
-from .worker import Event, ReplacementRequested, SetupFailed, SpaceRequested, TaskFinished, WorkerReady
+from .worker import (
+    Event,
+    NumericsKnown,
+    ReplacementRequested,
+    SetupFailed,
+    SpaceRequested,
+    TaskFinished,
+    WorkerReady,
+)
 
 _CHUNK = 1 << 20  # bytes read from a channel at once
 # That a worker remembers. Without a limit its memory would grow with batches of ever new shapes; a smaller one sends
@@ -225,6 +234,8 @@ def _event(kind: int, body: bytes) -> Event:
     match kind:
         case wire.WORKER_READY:
             return WorkerReady()
+        case wire.NUMERICS:
+            return NumericsKnown(json.loads(body))
         case wire.SPACE_REQUESTED:
             return SpaceRequested(*wire.read_numbers(body))
         case wire.REPLACEMENT_REQUESTED:

@@ -54,7 +54,14 @@ class SetupFailed:
     error: Exception
 
 
-Event = WorkerReady | TaskFinished | SpaceRequested | ReplacementRequested | SetupFailed
+@dataclass(frozen=True, slots=True)
+class NumericsKnown:
+    """Which last bits the libraries compute that a worker process loaded for its first task."""
+
+    digests: dict[str, str]
+
+
+Event = NumericsKnown | WorkerReady | TaskFinished | SpaceRequested | ReplacementRequested | SetupFailed
 
 
 class Worker(Protocol):

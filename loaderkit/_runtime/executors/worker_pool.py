@@ -45,6 +45,7 @@ from .restart_policy import RestartPolicy
 from .thread_worker import ThreadWorker
 from .worker import (
     Event,
+    NumericsKnown,
     ReplacementRequested,
     SetupFailed,
     SpaceRequested,
@@ -271,6 +272,8 @@ class WorkerPool(Executor):
             case WorkerReady():
                 if self._supervisor.worker_ready(number):
                     self._dispatcher.ready(number)
+            case NumericsKnown(digests):
+                self.numerics = digests | self.numerics
             case SpaceRequested(task, attempt, nbytes):
                 slot = self._dispatcher.request_space(number, task, attempt, nbytes)
                 worker.grant_space(task, attempt, slot)

@@ -8,6 +8,7 @@ the trainer handles them.
 """
 
 import contextlib
+import json
 import os
 import pickle
 import select
@@ -43,6 +44,7 @@ from loaderkit._runtime.transport.pickling import Packer, all_classes
 from loaderkit._stats.counters import STARTING, STARVING, TELLING, WAITING, WORKING
 from loaderkit._system.file_identity import check_files
 from loaderkit._system.limits import is_of_limits, with_limits
+from loaderkit._system.numerics import numerics
 from loaderkit._system.platform import open_process
 from loaderkit._system.shared_memory import receiving
 from loaderkit.errors import LoaderkitError, TransportError, WorkerError
@@ -148,6 +150,7 @@ class _Worker:
         self._candidates: np.ndarray | None = None
         self._runner: TaskRunner | None = None
         self._verify = False
+        self._told_numerics = False
 
     def run(self) -> None:
         while self._take(wait=not self._tasks):
@@ -324,6 +327,11 @@ class _Worker:
         if not isinstance(result, Discarded) and result.failure is not None:
             packed = pack_exception(result.failure.error, self._packer)
             result = replace(result, failure=replace(result.failure, error=packed))
+        if not self._told_numerics and not isinstance(result, Discarded):
+            self._told_numerics = (
+                True  # before the first result: a state behind it has what was loaded for it
+            )
+            self._send(wire.NUMERICS, json.dumps(numerics()).encode())
         self._send(wire.TASK_FINISHED, wire.pack_result(task, attempt, result, self._packer))
 
 

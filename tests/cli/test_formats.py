@@ -95,6 +95,15 @@ def test_raw_lines_are_lines(loaderkit, data):
     assert row == FIRST["jsonl"]
 
 
+def test_the_raw_bytes_of_a_tar_are_those_of_its_only_field(loaderkit, data):
+    """The key is no field; where a record has several, --field has to say which."""
+    assert loaderkit("show", "x.tar", "--raw", "-n", "2").raw == b"01"
+    tar_of("two.tar", [("000", {"cls": b"7", "txt": b"seven"})])
+    refused = loaderkit("show", "two.tar", "--raw")
+    assert refused.status == 2 and "--raw: expected --field with one of the fields" in refused.err
+    assert loaderkit("show", "two.tar", "--raw", "--field", "txt").raw == b"seven"
+
+
 def test_checksums_of_tfrecord(loaderkit, data):
     """--full checks those of the data, and names the record."""
     (path,) = data.glob("x.tfrecord*")

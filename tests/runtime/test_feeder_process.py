@@ -1,10 +1,13 @@
 """The feeder's process: what its threads do."""
 
+import socket
+
 import numpy as np
 import pytest
 
 from loaderkit._runtime.feeder import main
 from loaderkit._runtime.feeder.coming_chunks import ComingChunks
+from loaderkit._runtime.feeder.feeder import _Link
 
 
 def test_it_goes_on_after_an_error_of_the_cache(monkeypatch):
@@ -59,6 +62,27 @@ def test_chunks_that_were_given_out_make_room_for_the_next():
     assert coming.due(8, rooms=[3]).tolist() == []
     coming.give([20])  # the records of two chunks
     assert coming.due(8, rooms=[3]).tolist() == [30, 40]
+
+
+def test_it_is_told_what_its_trainer_was_given():
+    """Each time that changes, and of its own stream alone: then there is room for the next chunks."""
+    feed = Numbers(100)
+    link = _Link(feed)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        process = main.FeederProcess(theirs)
+        process._number, process._coming = 0, ComingChunks([feed], feed, None, most_ahead=100)
+        assert process._coming.due(8, rooms=[3]).tolist() == [0, 10, 20]
+        link._begun, link._counts = 1, [10]
+        sent = link._tell(ours, [])
+        link._counts = [20]
+        sent = link._tell(ours, sent)
+        assert sent == link._tell(ours, sent) == [0, 20]
+        link._begun, link._counts = 2, [90]  # of the next stream, which the process doesn't know yet
+        link._tell(ours, sent)
+        ours.close()
+        process.listen()
+        assert process._coming.due(8, rooms=[3]).tolist() == [30, 40]
 
 
 def test_records_are_read_without_their_chunks_until_it_is_ahead():

@@ -114,6 +114,8 @@ def test_explain_prints_the_answer_first(loaderkit, tmp_path, monkeypatch):
     done = loaderkit("explain", "job_to_explain:loader_and_step", "--seconds", "1")
     assert done.status == 0
     assert done.out.splitlines()[0] == "The loader is not the bottleneck. Limit: the trainer's step."
+    (document,) = loaderkit("explain", "job_to_explain:loader_and_step", "--seconds", "1", "--json").documents
+    assert "limit" in document and "advice" in document
     for seconds in ("0", "nan", "inf"):
         assert loaderkit("explain", "job_to_explain:loader", "--seconds", seconds).status == 2
     assert loaderkit("explain", "job_to_explain:time", "--seconds", "1").status == 2

@@ -121,11 +121,11 @@ def other_loaders(folder: ChunkFolder, name: str) -> Iterator[tuple[bytes, Entri
             continue
         try:
             header = os.pread(descriptor, _HEADER.size, 0)
-            if len(header) < _HEADER.size or header[:8] != _MAGIC:
-                continue  # another's file, or one that is being made
+            if header and (len(header) < _HEADER.size or header[:8] != _MAGIC):
+                continue  # another's file
             if _is_dead(descriptor):
                 os.unlink(path)
-            else:
+            elif header:  # else it is being made
                 yield _HEADER.unpack(header)[1], _entries(descriptor, _HEADER_BYTES)
         except OSError:
             continue

@@ -63,6 +63,19 @@ def test_what_killed_processes_leave_is_whole_or_nothing(tmp_path, seconds):
     assert len(list(tmp_path.rglob("loaders/*"))) <= 1
 
 
+def test_the_file_of_a_loader_that_was_killed_as_it_began_is_deleted(tmp_path):
+    """It is still empty; so is that of a loader that begins now, which holds it. Another's file is left alone."""
+    folder = chunk_folder.ChunkFolder(str(tmp_path))
+    loader = live_loader.LiveLoader(folder, "1a", b"k" * 32)
+    killed, beginning, others = (Path(folder.loaders, name) for name in ("2b", "3c", "notes"))
+    killed.touch()
+    others.write_text("not a loader's")
+    with beginning.open("wb") as held:
+        fcntl.flock(held, fcntl.LOCK_SH)
+        assert not list(live_loader.other_loaders(folder, loader.name))
+        assert {path.name for path in Path(folder.loaders).iterdir()} == {"1a", "3c", "notes"}
+
+
 def test_a_killed_holder_of_a_lock_holds_nothing(tmp_path):
     def hold(_):
         folder = chunk_folder.ChunkFolder(str(tmp_path))

@@ -24,6 +24,8 @@ class RecordPlace(NamedTuple):
 
         >>> RecordPlace("a.jsonl", 2, 100).says("expected JSON, got b'x'", 3)
         "a.jsonl: at byte 103, in record 2: expected JSON, got b'x'"
+        >>> RecordPlace("a.jsonl", 2, 100).says("expected UTF-8")
+        'a.jsonl: at byte 100, in record 2: expected UTF-8'
         """
         return f"{self.file}: at byte {self.begin + offset}, in record {self.record}: {problem}"
 

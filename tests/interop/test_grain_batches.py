@@ -14,6 +14,7 @@ from grain_pipelines import WORDS, loader_of, operations_of, spelled, story
 
 import loaderkit.interop.grain as grain
 from loaderkit.interop.grain._in_order import InOrderRun
+from loaderkit.interop.grain._tree import map_structure
 
 HERE = Path(__file__).parent
 LIMIT = 25
@@ -315,3 +316,11 @@ def spelled_deeply(value) -> str:
     if isinstance(value, np.ndarray) and value.dtype == object:
         return repr(value.tolist())
     return spelled(value)
+
+
+@pytest.mark.parametrize("second", [{"a": 3, "b": 4}, {"b": 3}, [3]])
+def test_trees_of_another_structure_are_refused_without_jax_too(monkeypatch, second):
+    """More keys, other keys, another kind of node."""
+    monkeypatch.delitem(sys.modules, "jax", raising=False)
+    with pytest.raises(ValueError, match="in one place of all trees"):
+        map_structure(lambda x, y: x + y, {"a": 1}, second)

@@ -11,6 +11,7 @@ import pytest
 
 import loaderkit as lk
 from loaderkit.errors import DataFormatError
+from loaderkit.sources.tar_unpacking import _bytes_in
 
 
 @pytest.fixture
@@ -103,3 +104,12 @@ def test_several_gzip_members(packed, tmp_path):
     packed.write_bytes(gzip.compress(data[:700]) + gzip.compress(data[700:]) + b"\0" * 9)
     with lk.TarDataSource(packed, cache=lk.Cache(tmp_path / "cache", limit="1MB")) as source:
         assert [record["__key__"] for record in source] == ["000", "../001", "/002"]
+
+
+def test_a_file_that_vanishes_while_a_folder_is_measured_is_left_out(tmp_path):
+    """Another process deletes it, as a link without its file shows."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "one.tar").write_bytes(b"1234")
+    (tmp_path / "a" / "gone.tar").symlink_to(tmp_path / "nothing")
+    (tmp_path / "two.tar").write_bytes(b"12")
+    assert _bytes_in(str(tmp_path)) == 6

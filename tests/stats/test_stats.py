@@ -406,6 +406,25 @@ def test_a_worker_killed_in_the_middle_of_a_task_leaves_whole_figures():
     assert work.wall >= work.working - work.unfinished > 0
 
 
+def test_tasks_that_are_given_and_not_done_are_counted():
+    """While the only worker is at the first record."""
+    taken, release = threading.Event(), threading.Event()
+
+    def wait(x):
+        taken.set()
+        return release.wait(20) and x
+
+    with lk.load(
+        range(8), num_epochs=1, transformations=[wait], worker_count=1, worker_kind="thread"
+    ) as loader:
+        it = iter(loader)
+        it.start_prefetch()
+        assert taken.wait(20)
+        waiting = it.stats().pool.tasks_waiting
+        release.set()
+        assert (waiting > 0, list(it)) == (True, list(range(8)))
+
+
 @pytest.mark.parametrize(("kind", "workers"), KINDS)
 def test_what_was_made_is_what_was_handed_out_at_rest(kind, workers):
     with lk.load(

@@ -1,6 +1,7 @@
 """`loaderkit state`: shows, compares, checks and edits documents, items, checkpoints and folders of checkpoints."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -29,6 +30,13 @@ def test_show_says_where_a_run_stands(loaderkit, tmp_path):
     assert "IndexSampler" in ran.out
     (document,) = loaderkit("state", "show", tmp_path / "2", "--json").documents
     assert (document["step"], document["index"], document["epoch"]) == (2, 20, 0)
+
+
+def test_show_names_the_operations_of_a_state_without_their_parameters(loaderkit):
+    """States of format 1 have only their kinds."""
+    golden = Path(__file__).parents[1] / "golden" / "states" / "format_1_shuffled.json"
+    (document,) = loaderkit("state", "show", golden, "--json").documents
+    assert document["operations"] == json.loads(golden.read_text())["operations"] != []
 
 
 def test_diff_names_what_differs(loaderkit, tmp_path):

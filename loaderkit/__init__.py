@@ -113,6 +113,7 @@ __all__ = [
 if TYPE_CHECKING:
     from loaderkit import combine as combine
     from loaderkit import errors as errors
+    from loaderkit import formats as formats
     from loaderkit import interop as interop
     from loaderkit import samplers as samplers
     from loaderkit import sources as sources
@@ -324,7 +325,7 @@ _NAMES = {
     "map_shards": "loaderkit.writing.map_shards",
     "write": "loaderkit.writing.write",
 }
-_ROOMS = ("combine", "errors", "interop", "samplers", "sources", "testing", "transforms")
+_ROOMS = ("combine", "errors", "formats", "interop", "samplers", "sources", "testing", "transforms")
 
 # module -> the package to install, for modules that a name of ours may lack.
 _PACKAGES = {"orbax": "orbax-checkpoint", "jax": "jax"}

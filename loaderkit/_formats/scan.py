@@ -63,8 +63,8 @@ class ShardScan:
     checksums: NDArray[np.uint32] | None = None
 
 
-class Format(Protocol):
-    """A format of data files: how one shard is scanned.
+class Scanner(Protocol):
+    """Scans the files of a format, a shard at a time.
 
     kind: its name in an index, such as "tar". unit: bytes of a unit of `ShardScan.starts`, 512 for tar, else 1.
     """

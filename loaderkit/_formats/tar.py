@@ -108,7 +108,7 @@ class RecordGroups:
 
 @dataclass(frozen=True, slots=True)
 class TarFormat:
-    """Tar archives, in the forms ustar, pax, GNU and v7: a `Format`. A unit is a block of 512 bytes.
+    """Tar archives, in the forms ustar, pax, GNU and v7: a `Scanner`. A unit is a block of 512 bytes.
 
     Directories, links and devices are skipped, and so are names without a dot and those that begin "__x__". Sparse
     members, and bytes behind the end mark other than zeros, are refused.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
 
-from loaderkit._formats.scan import Format
+from loaderkit._formats.scan import Scanner
 from loaderkit._storage.range_reader import RangeReader
 from loaderkit._storage.shard_versions import versions_of
 from loaderkit._system.resources import available_cpus
@@ -36,7 +36,7 @@ OnProgress = Callable[[int, int], None]
 
 def build_index(
     shards: ShardSet,
-    format: Format,  # noqa: A002 - the sources' argument has this name
+    format: Scanner,  # noqa: A002 - the sources' argument has this name
     destination: str,
     *,
     options: ScanOptions | None = None,
@@ -85,7 +85,7 @@ class ShardScans:
 
     def __init__(
         self,
-        format: Format,  # noqa: A002 - the sources' argument has this name
+        format: Scanner,  # noqa: A002 - the sources' argument has this name
         ranges: RangeReader,
         options: ScanOptions,
         folder: str,
@@ -127,7 +127,7 @@ def _read_all(source: Any, worker_count: int) -> Iterator[Any]:
 
 def build_counts(
     shards: ShardSet,
-    format: Format,  # noqa: A002 - the sources' argument has this name
+    format: Scanner,  # noqa: A002 - the sources' argument has this name
     destination: str,
     *,
     source: str | None = None,

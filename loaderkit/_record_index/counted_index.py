@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._base.canonical_json import canonical
-from loaderkit._formats.scan import Format
+from loaderkit._formats.scan import Scanner
 from loaderkit._storage.range_reader import ObjectVersion
 from loaderkit.errors import DataFormatError
 
@@ -39,7 +39,7 @@ class CountedIndex(RecordIndex):
         folder: keeps what the scans found, for all processes and later runs.
     """
 
-    def __init__(self, path: str, shards: ShardSet, format: Format, folder: str) -> None:  # noqa: A002
+    def __init__(self, path: str, shards: ShardSet, format: Scanner, folder: str) -> None:  # noqa: A002
         super().__init__(path)
         self._set, self._format, self._folder = shards, format, folder
         check = ShardCheck(self)
@@ -85,7 +85,7 @@ class CountedIndex(RecordIndex):
 
 def write_counts(
     shards: ShardSet,
-    format: Format,  # noqa: A002
+    format: Scanner,  # noqa: A002
     counts: Sequence[int],
     versions: Sequence[ObjectVersion],
     samples: Sequence[bytes],

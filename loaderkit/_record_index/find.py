@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from loaderkit._formats.scan import Format
+from loaderkit._formats.scan import Scanner
 from loaderkit._storage.names import is_remote, redacted
 from loaderkit._system.locked_folder import locked_folder as _locked_folder
 from loaderkit.errors import DataFormatError, FileChangedError, StorageError
@@ -59,7 +59,7 @@ def path_beside(shards: ShardSet) -> str:
 
 def find_index(
     shards: ShardSet,
-    format: Format,  # noqa: A002 - the sources' argument has this name
+    format: Scanner,  # noqa: A002 - the sources' argument has this name
     *,
     index: str | None = None,
     options: ScanOptions | None = None,
@@ -86,7 +86,7 @@ def find_index(
 
 def _found(
     shards: ShardSet,
-    format: Format,  # noqa: A002
+    format: Scanner,  # noqa: A002
     index: str | None,
     options: ScanOptions | None,
 ) -> RecordIndex:
@@ -114,7 +114,7 @@ def _candidates(shards: ShardSet, kind: str) -> list[str]:
     return ([beside] if beside else []) + [cached_path(shards, kind)]
 
 
-def _usable(path: str, shards: ShardSet, format: Format, *, logs: bool = False) -> RecordIndex | None:  # noqa: A002
+def _usable(path: str, shards: ShardSet, format: Scanner, *, logs: bool = False) -> RecordIndex | None:  # noqa: A002
     """The index, None where there is none of these shards as they are now; the log then says why, where asked."""
     try:
         found = RecordIndex(path)
@@ -131,7 +131,7 @@ def _usable(path: str, shards: ShardSet, format: Format, *, logs: bool = False) 
     return None
 
 
-def _check_belongs(found: RecordIndex, shards: ShardSet, format: Format) -> None:  # noqa: A002
+def _check_belongs(found: RecordIndex, shards: ShardSet, format: Scanner) -> None:  # noqa: A002
     if difference := other_set(found, shards, format):
         raise ValueError(
             f"index: expected the index of these {len(shards.paths)} files, got {redacted(found.path)} of other data: "
@@ -143,7 +143,7 @@ def _check_belongs(found: RecordIndex, shards: ShardSet, format: Format) -> None
         )
 
 
-def other_set(index: RecordIndex, shards: ShardSet, format: Format) -> str:  # noqa: A002
+def other_set(index: RecordIndex, shards: ShardSet, format: Scanner) -> str:  # noqa: A002
     """What tells the indexed set from this one, without a look at the shards; "" where it is this one."""
     if index.kind != format.kind:
         return f"it is of the format {index.kind}, not {format.kind}"
@@ -184,7 +184,7 @@ def command(shards: ShardSet) -> str:
     return f"`loaderkit index {redacted(shards.paths[0])}{more}`"
 
 
-def _find_remote(shards: ShardSet, format: Format) -> RecordIndex:  # noqa: A002
+def _find_remote(shards: ShardSet, format: Scanner) -> RecordIndex:  # noqa: A002
     difference, older = "", None
     for beside in (False, True):
         with contextlib.suppress(FileNotFoundError):
@@ -229,7 +229,7 @@ def _open_beside(shards: ShardSet) -> RecordIndex:
         raise FileNotFoundError(errno.ENOENT, "no index", beside) from None
 
 
-def _make_local(shards: ShardSet, format: Format, options: ScanOptions | None) -> RecordIndex:  # noqa: A002
+def _make_local(shards: ShardSet, format: Scanner, options: ScanOptions | None) -> RecordIndex:  # noqa: A002
     with contextlib.closing(shards.open()) as ranges:
         for shard in range(len(shards.paths)):
             ranges.version(shard)  # an error for a shard that is missing, before any folder is made
@@ -251,7 +251,7 @@ def _make_local(shards: ShardSet, format: Format, options: ScanOptions | None) -
         return _make_once(cached, shards, format, options)
 
 
-def _foreign(path: str, shards: ShardSet, format: Format) -> bool:  # noqa: A002
+def _foreign(path: str, shards: ShardSet, format: Scanner) -> bool:  # noqa: A002
     try:
         return bool(other_set(RecordIndex(path), shards, format))
     except (FileNotFoundError, DataFormatError):
@@ -261,7 +261,7 @@ def _foreign(path: str, shards: ShardSet, format: Format) -> bool:  # noqa: A002
 def _make_once(
     path: str,
     shards: ShardSet,
-    format: Format,  # noqa: A002
+    format: Scanner,  # noqa: A002
     options: ScanOptions | None,
 ) -> RecordIndex:
     if (found := _usable(path, shards, format, logs=True)) is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from loaderkit._formats.scan import Format, Malformed, ReadAt
+from loaderkit._formats.scan import Malformed, ReadAt, Scanner
 from loaderkit._storage.names import is_remote
 from loaderkit._storage.range_reader import RangeReader
 from loaderkit._system.descriptors import above_standard
@@ -91,7 +91,7 @@ class ScannedShard:
 
 
 def scan_shard(
-    format: Format,  # noqa: A002 - the sources' argument has this name
+    format: Scanner,  # noqa: A002 - the sources' argument has this name
     ranges: RangeReader,
     shard: int,
     options: ScanOptions,

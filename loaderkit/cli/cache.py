@@ -19,7 +19,6 @@ from loaderkit._record_index.shard_set import ShardSet
 from loaderkit._storage.range_reader import RangeReader
 
 from .exit_status import ExitStatus, UsageError
-from .formats import SCANNED
 from .open_source import add_source_arguments, named_data, shown_name, usage_errors
 from .output import Output, add_output_argument
 from .printable import counted, size_text
@@ -60,15 +59,15 @@ def run(options: argparse.Namespace) -> int:
         cache = Cache(options.cache, 1 if options.limit is None else options.limit)
     out = Output(as_json=options.json)
     with named_data(options) as data:
-        if data.format not in SCANNED:
+        if not data.is_scanned:
             raise UsageError(
-                f"SRC: expected files that lk.Cache keeps: {', '.join(SCANNED)}, got {data.format}, which its source "
-                "reads without a cache; copy the files to a local disk, or write them as one of these by `loaderkit "
-                "convert SRC DST --to tar`"
+                f"SRC: expected files that lk.Cache keeps, such as tar, TFRecord and JSON Lines, got {data.format}, "
+                "which its source reads without a cache; copy the files to a local disk, or write them as one of these "
+                "by `loaderkit convert SRC DST --to tar`"
             )
         shards = data.shards()
         with usage_errors():
-            index = find_index(shards, SCANNED[data.format])
+            index = find_index(shards, data.scanner())
     numbers = ChunkNumbers(readable_spans(index))
     keys = numbers.first_keys(np.arange(numbers.end))  # a record of each chunk, of some chunks several
     keys_of = dict(zip(numbers.of(keys).tolist(), keys.tolist()))

@@ -11,9 +11,9 @@ from typing import Any
 from loaderkit._base.sizes import number_of_bytes
 from loaderkit._chunk_cache.settings import Cache
 from loaderkit._storage.names import file_parts
+from loaderkit.formats import registry
 from loaderkit.sources import SubsetDataSource
 from loaderkit.sources.tar_unpacking import unpacked_parts
-from loaderkit.writing.formats import FORMATS
 from loaderkit.writing.formats import write_format as named_format
 from loaderkit.writing.map_shards import map_shards
 from loaderkit.writing.shard_function import unchanged
@@ -33,6 +33,7 @@ from .write_output import (
     write_file,
     write_format,
     write_source,
+    written_format,
 )
 
 TGZ = (".tgz", ".tar.gz")
@@ -51,7 +52,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a new file such as x.tar, or a new folder of files; - writes to stdout",
     )
     parser.add_argument(
-        "--to", choices=sorted(FORMATS), help="format of DST; default: as its name says, else as SRC has it"
+        "--to",
+        type=written_format,
+        metavar="FORMAT",
+        help="format of DST; default: as its name says, else as SRC has it",
     )
     parser.add_argument("--shards", type=int, metavar="N", help="files of a folder, of as many records each")
     parser.add_argument(
@@ -134,8 +138,8 @@ def _write(options: argparse.Namespace, source: Any, function: Callable[[Any], A
 def _target_format(options: argparse.Namespace, data_format: str) -> str:
     by_name = None if options.target == PIPE else format_of_target(options.target)
     name = options.to or by_name or data_format
-    if name not in FORMATS:
-        raise UsageError(f"--to: expected one of {', '.join(sorted(FORMATS))}, got {name}")
+    if name not in registry.writable():
+        raise UsageError(f"--to: expected one of {', '.join(sorted(registry.writable()))}, got {name}")
     named_format(name)  # an ImportError names the extra
     return str(name)
 

@@ -5,7 +5,7 @@ import contextlib
 import os
 import sys
 
-from loaderkit._formats.scan import Format
+from loaderkit._formats.scan import Scanner
 from loaderkit._record_index.build import build_counts, build_index
 from loaderkit._record_index.find import cached_path, locked_folder, path_beside
 from loaderkit._record_index.layout import MAGIC
@@ -15,7 +15,6 @@ from loaderkit._record_index.scan_shard import REMOTE_WINDOW
 from loaderkit._record_index.shard_set import ShardSet
 
 from .exit_status import ExitStatus, UsageError
-from .formats import SCANNED
 from .open_source import add_source_arguments, named_data, shown_name, usage_errors
 from .output import Output, add_output_argument
 from .printable import counted, printable, size_text
@@ -70,13 +69,13 @@ def run(options: argparse.Namespace) -> int:
     out = Output(as_json=options.json)
     with named_data(options) as data:
         shards = data.shards()
-        path = options.output or _default_path(shards, SCANNED[data.format].kind)
+        path = options.output or _default_path(shards, data.scanner().kind)
         _refuse_other_file(path)
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
         if options.counts is not None:
-            index = _count(options, shards, SCANNED[data.format], path)
+            index = _count(options, shards, data.scanner(), path)
         else:
-            index = _build(options, shards, SCANNED[data.format], path, out)
+            index = _build(options, shards, data.scanner(), path, out)
     nbytes = os.path.getsize(path)
     out.document(
         {
@@ -107,7 +106,7 @@ def run(options: argparse.Namespace) -> int:
     return ExitStatus.DONE
 
 
-def _count(options: argparse.Namespace, shards: ShardSet, data_format: Format, path: str) -> RecordIndex:
+def _count(options: argparse.Namespace, shards: ShardSet, data_format: Scanner, path: str) -> RecordIndex:
     if options.spans_only or options.keys or options.crc:
         raise UsageError(
             "--counts: expected alone, got --spans-only, --keys or --crc, which need a pass over the data"
@@ -119,7 +118,7 @@ def _count(options: argparse.Namespace, shards: ShardSet, data_format: Format, p
 
 
 def _build(
-    options: argparse.Namespace, shards: ShardSet, data_format: Format, path: str, out: Output
+    options: argparse.Namespace, shards: ShardSet, data_format: Scanner, path: str, out: Output
 ) -> RecordIndex:
     if shards.remote:
         _announce(shards)

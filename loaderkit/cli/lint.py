@@ -7,10 +7,9 @@ import numpy as np
 
 from loaderkit._storage.names import redacted
 from loaderkit.errors import DataFormatError
+from loaderkit.formats import registry
 
-from .data_format import is_compressed, unpack_text
 from .findings import Finding, report
-from .formats import SCANNED
 from .lint_records import RECORD_RULES, RecordLint, sampled_stretches
 from .lint_shards import SHARD_RULES, lint_shards
 from .open_source import add_source_arguments, named_data, open_source
@@ -43,12 +42,12 @@ def run(options: argparse.Namespace) -> int:
             "error",
             redacted(name),
             "records of a compressed file can't be read by key",
-            unpack_text(name),
+            registry.how_to_unpack(redacted(name)),
         )
         for name in options.sources
-        if is_compressed(name)
+        if registry.is_compressed(name)
     ]
-    options.sources = [name for name in options.sources if not is_compressed(name)]
+    options.sources = [name for name in options.sources if not registry.is_compressed(name)]
     facts = {"shards": 0, "records": 0, "records_read": 0}
     if options.sources:
         try:
@@ -69,10 +68,10 @@ def run(options: argparse.Namespace) -> int:
 
 def _malformed(options: argparse.Namespace, out: Output) -> list[Finding]:
     with named_data(options) as data:
-        if data.format not in SCANNED:
+        if not data.is_scanned:
             return []
         with (
-            contextlib.closing(ShardChecks(data.shards(), SCANNED[data.format], None, full=True)) as checks,
+            contextlib.closing(ShardChecks(data.shards(), data.scanner(), None, full=True)) as checks,
             out.progress("shards", len(checks)) as advance,
         ):
             found: list[Finding] = []

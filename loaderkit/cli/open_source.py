@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import errno
 import os
 import shutil
 import sys
@@ -15,16 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit import sources
 from loaderkit._record_index.find import cached_path, find_index, path_beside
 from loaderkit._record_index.record_index import RecordIndex
 from loaderkit._record_index.shard_set import ShardSet
-from loaderkit._storage.names import file_parts, is_remote
+from loaderkit._storage.names import is_remote
+from loaderkit.datasets.files import format_of_files, open_files
+from loaderkit.formats import registry
+from loaderkit.formats.built_in import FORMATS
 from loaderkit.sources.indexed import data_parts, distinct_paths
 
-from .data_format import FORMATS, SNIFFED_BYTES, format_by_content, format_by_name
 from .exit_status import UsageError
-from .formats import SCANNED, indexed_source
 from .printable import counted
 
 PIPE = "-"
@@ -40,7 +39,10 @@ def add_source_arguments(parser: argparse.ArgumentParser, *, pipe: bool = True) 
         + ("; - reads stdin" if pipe else ""),
     )
     parser.add_argument(
-        "--format", choices=FORMATS, help="of the files; default: as their names or first bytes say"
+        "--format",
+        type=_known_format,
+        metavar="FORMAT",
+        help=f"of the files: {', '.join(each.name for each in FORMATS)}; default: as their names or first bytes say",
     )
     parser.add_argument(
         "--storage-option",
@@ -54,7 +56,7 @@ def add_source_arguments(parser: argparse.ArgumentParser, *, pipe: bool = True) 
 class OpenedSource:
     """A source with what commands ask of it.
 
-    format: one of `FORMATS`. source: gives the records. index: where the records lie, None where the source has its own
+    format: its name. source: gives the records. index: where the records lie, None where the source has its own
     index (ArrayRecord) or parts of files. names: of the shards, as they may be shown. ends: (shards,) int64, the
     records up to and with each shard.
     """
@@ -101,7 +103,7 @@ class OpenedSource:
 class NamedData:
     """What SRC and the options say, before anything but the first bytes is read.
 
-    names: of the files. format: one of `FORMATS`. storage_options: of the server, None without any. piped: whether the
+    names: of the files. format: its name. storage_options: of the server, None without any. piped: whether the
     file is a copy of stdin.
     """
 
@@ -110,9 +112,18 @@ class NamedData:
     storage_options: dict[str, str] | None
     piped: bool
 
+    @property
+    def is_scanned(self) -> bool:
+        """Whether the files need an index; other formats have their own."""
+        return registry.of_name(self.format).scanner is not None
+
+    def scanner(self) -> Any:
+        """What finds the records of a file for the index."""
+        return registry.of_name(self.format).make_scanner()
+
     def shards(self) -> ShardSet:
         """The files, each once, for an index of them; UsageError for formats that have their own."""
-        if self.format not in SCANNED:
+        if not self.is_scanned:
             raise UsageError(f"SRC: expected files that need an index, got {self.format}, which has its own")
         parts = data_parts(self.names, self.storage_options)
         with usage_errors():
@@ -125,7 +136,8 @@ def named_data(options: argparse.Namespace) -> Iterator[NamedData]:
     with _without_pipe(options.sources) as names:
         with usage_errors():
             storage_options = _storage_options(options.storage_option)
-            data_format = options.format or _format_of(names, storage_options, piped=PIPE in options.sources)
+            piped = PIPE in options.sources
+            data_format = options.format or _format_of(names, storage_options, piped=piped)
         yield NamedData(names, data_format, storage_options, PIPE in options.sources)
 
 
@@ -176,23 +188,20 @@ def usage_errors() -> Iterator[None]:
 
 
 def _opened(data: NamedData, index: RecordIndex | None, *, verify: bool) -> OpenedSource:
-    if data.format == "parquet":
-        return OpenedSource(
-            data.format, sources.ParquetDataSource(data.names, storage_options=data.storage_options)
-        )
-    if data.format in ("array_record", "arrow"):
-        if data.storage_options is not None:
-            raise UsageError(
-                f"--storage-option: expected files that loaderkit reads itself, got {data.format}"
-            )
-        by_library = sources.ArrowDataSource if data.format == "arrow" else sources.ArrayRecordDataSource
-        return OpenedSource(data.format, by_library(data.names))
+    form = registry.of_name(data.format)
+    options: dict[str, Any] = dict(form.verify) if verify else {}
+    if data.storage_options is not None and not form.remote:
+        raise UsageError(f"--storage-option: expected files that loaderkit reads itself, got {data.format}")
+    if form.remote:
+        options["storage_options"] = data.storage_options
+    if form.scanner is None:
+        return OpenedSource(data.format, open_files(form, data.names, **options))
     shards = data.shards()
     if index is None:
-        scanned = SCANNED[data.format]
+        scanned = data.scanner()
         _tell_of_indexing(shards, scanned.kind)
         index = find_index(shards, scanned)
-    source = indexed_source(data.format, data.names, index.path, data.storage_options, verify=verify)
+    source = open_files(form, data.names, index=index.path, **options)
     return OpenedSource(data.format, source, index, shown_names(shards))
 
 
@@ -203,26 +212,17 @@ def _tell_of_indexing(shards: ShardSet, kind: str) -> None:
         print(f"indexing {counted(count, 'shard')}, once", file=sys.stderr)
 
 
+def _known_format(text: str) -> str:
+    try:
+        return registry.of_name(text).name
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error).removeprefix("format: ")) from None
+
+
 def _format_of(names: list[str], storage_options: dict[str, str] | None, *, piped: bool) -> str:
-    said = {format_by_name(name) for name in names}
-    if len(said) == 1 and (only := said.pop()) is not None:
-        return only
-    if len(said) > 1:
-        raise UsageError(
-            f"SRC: expected files of one format, got {', '.join(sorted(map(str, said)))}; give --format"
-        )
-    first = file_parts(names, storage_options=storage_options)[0].path
-    if not is_remote(first):
-        if os.path.isdir(first):
-            raise IsADirectoryError(
-                errno.EISDIR, "a folder, not a file; write folder/* for the files in it", first
-            )
-        with open(first, "rb") as file:
-            return format_by_content("stdin" if piped else first, file.read(SNIFFED_BYTES))
-    with contextlib.closing(ShardSet([first], storage_options).open()) as ranges:
-        end = min(ranges.version(0).size, SNIFFED_BYTES)
-        (begin,) = ranges.read(np.array([0]), np.array([0]), np.array([end]))
-        return format_by_content(first, bytes(begin))
+    if len(names) == 1 and os.path.isdir(names[0]) and (one := registry.of_folder(names[0])) is not None:
+        return one.name
+    return format_of_files(names, storage_options, shown="stdin" if piped else None).name
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._formats.scan import Format, Malformed, ShardScan
+from loaderkit._formats.scan import Malformed, Scanner, ShardScan
 from loaderkit._record_index.check import has_sample
 from loaderkit._record_index.record_index import RecordIndex
 from loaderkit._record_index.scan_shard import reading
@@ -36,7 +36,7 @@ class ShardChecks:
     shard is scanned again, every byte of it where the index has checksums.
     """
 
-    def __init__(self, shards: ShardSet, format: Format, index: RecordIndex | None, *, full: bool) -> None:  # noqa: A002
+    def __init__(self, shards: ShardSet, format: Scanner, index: RecordIndex | None, *, full: bool) -> None:  # noqa: A002
         self._names, self._ranges = shown_names(shards), shards.open()
         self._format, self._index, self._full = format, index, full
 

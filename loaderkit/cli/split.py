@@ -9,7 +9,7 @@ from typing import Any
 
 from loaderkit._system.locked_folder import locked_folder
 from loaderkit._system.made_folder import Made, unfinished_folder
-from loaderkit.writing.formats import FORMATS
+from loaderkit.formats import registry
 from loaderkit.writing.formats import write_format as named_format
 from loaderkit.writing.parallel_encoding import encoded_by_workers
 from loaderkit.writing.run_jobs import made_of_format, run_jobs
@@ -22,7 +22,7 @@ from .exit_status import ExitStatus, UsageError
 from .open_source import add_source_arguments, open_source, shown_name
 from .output import Output, add_output_argument
 from .printable import counted, size_text
-from .write_output import add_processes_argument, check_new, data_errors
+from .write_output import add_processes_argument, check_new, data_errors, written_format
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-shards", type=int, metavar="N", help="stop after this many files")
     parser.add_argument(
         "--to",
-        choices=sorted(FORMATS),
+        type=written_format,
         metavar="FORMAT",
         help="of the files (default: that of SRC, else tar)",
     )
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
     with open_source(options) as opened:
         if not len(opened):
             raise UsageError("SRC: expected a record or more, got none")
-        form = named_format(options.to or (opened.format if opened.format in FORMATS else "tar"))
+        form = named_format(options.to or (opened.format if opened.format in registry.writable() else "tar"))
         first = f"{options.output}-{0:06d}.{form.extension}"
         check_new(first, overwrite=options.overwrite)
         os.makedirs(os.path.dirname(os.path.abspath(first)), exist_ok=True)

@@ -13,7 +13,6 @@ from loaderkit.errors import DataFormatError
 
 from .exit_status import UsageError
 from .findings import Finding, report, unreadable
-from .formats import SCANNED
 from .index import add_workers_argument
 from .open_source import NamedData, OpenedSource, add_source_arguments, named_data, open_named, shown_name
 from .output import Output, add_output_argument
@@ -45,11 +44,11 @@ def run(options: argparse.Namespace) -> int:
     """Compares, and prints what differs."""
     out = Output(as_json=options.json)
     with named_data(options) as data:
-        if data.format not in SCANNED:
+        if not data.is_scanned:
             facts, findings = _without_index(data, out)
         else:
             facts, findings = _with_index(data, out, options)
-    how = "read" if options.full or data.format not in SCANNED else "compared by sizes and samples"
+    how = "read" if options.full or not data.is_scanned else "compared by sizes and samples"
     nothing = f"nothing found in {facts['shards']:,} shards with {facts['records']:,} records, {how}"
     return report(out, findings, facts, RULES, nothing)
 
@@ -62,7 +61,7 @@ def _without_index(data: NamedData, out: Output) -> tuple[dict[str, int], list[F
 def _with_index(
     data: NamedData, out: Output, options: argparse.Namespace
 ) -> tuple[dict[str, int], list[Finding]]:
-    shards, format = data.shards(), SCANNED[data.format]  # noqa: A001 - the word of the field
+    shards, format = data.shards(), data.scanner()  # noqa: A001 - the word of the field
     candidates = [options.index] if options.index else [path_beside(shards), cached_path(shards, format.kind)]
     path = next((path for path in candidates if path and os.path.exists(path)), None)
     if path is None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from loaderkit._base.notes import notes_of
 from loaderkit._system.whole_file import partial_file
 from loaderkit.errors import DataFormatError
+from loaderkit.formats import registry
 from loaderkit.sources import SubsetDataSource
 from loaderkit.writing import formats
 from loaderkit.writing.parallel_encoding import encoded_by_workers
@@ -25,7 +26,6 @@ from loaderkit.writing.shard_jobs import sync
 from loaderkit.writing.shard_stream import shard_writer
 from loaderkit.writing.write_format import RecordEncoder, WriteFormat
 
-from .data_format import format_by_name, is_compressed
 from .exit_status import ExitStatus, UsageError
 from .open_source import PIPE, shown_name
 from .output import Output
@@ -43,7 +43,7 @@ def add_target_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--to",
-        choices=sorted(formats.FORMATS),
+        type=written_format,
         metavar="FORMAT",
         help="of the file (default: as its name says; of stdout tar)",
     )
@@ -62,6 +62,14 @@ def add_processes_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def written_format(text: str) -> str:
+    """A format that can be written, for argparse."""
+    names = registry.writable()
+    if text not in names:
+        raise argparse.ArgumentTypeError(f"expected one of {', '.join(names)}, got {text}")
+    return text
+
+
 def _processes(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"expected 0 or more, got {text}")
@@ -77,8 +85,8 @@ def write_format(name: str, to: str | None) -> WriteFormat:
     ('tar', 'tar', 'jsonl')
     """
     said = to or ("tar" if name == PIPE else format_of_target(name))
-    if said not in formats.FORMATS:
-        known = ", .".join(formats.FORMATS)
+    if said not in registry.writable():
+        known = ", .".join(registry.writable())
         raise UsageError(f"--output: expected a name that ends with .{known}, got {name}; or give --to")
     return formats.write_format(said)
 
@@ -91,12 +99,13 @@ def format_of_target(name: str) -> str | None:
     >>> format_of_target("x.tokens"), format_of_target("x.ndjson"), format_of_target("folder")
     ('tokens', 'jsonl', None)
     """
-    if is_compressed(name):
+    if registry.is_compressed(name):
         raise UsageError(
             f"OUT: expected a file that can be read from any place, got the compressed {shown_name(name)}; write a "
             "file such as x.tar, and compress it where a program asks for that"
         )
-    return formats.format_of_path(name) or format_by_name(name)
+    found = registry.by_name(name)
+    return None if found is None else found.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ def find_dataset(name: str | os.PathLike[str], data_dir: str | os.PathLike[str] 
     found = _as_version(path)
     if found is not None:
         return found
-    base, _, pattern = _split_pattern(text)
+    base, _, pattern = split_pattern(text)
     by_path = os.path.isabs(os.path.expanduser(base)) or base.startswith((".", "~"))
     if not by_path and not is_name(base):
         raise ValueError(f"name: expected the name of a data set, got {base!r:.80}; {_FORMS}")
@@ -67,7 +67,34 @@ def find_dataset(name: str | os.PathLike[str], data_dir: str | os.PathLike[str] 
     return _newest_in(folder, text, pattern)
 
 
-def _split_pattern(text: str) -> tuple[str, str, str | None]:
+def is_dataset(folder: str) -> bool:
+    """Whether a folder is a version of a data set, or has some, or configurations that have.
+
+    Args:
+        folder: its path.
+    """
+    if _as_version(folder) is not None:
+        return True
+    below = {entry: _listed(os.path.join(folder, entry)) for entry in _listed(folder)}
+    return any(map(is_version, below)) or any(any(map(is_version, inner)) for inner in below.values())
+
+
+def is_known_name(name: str, data_dir: str | os.PathLike[str] | None) -> bool:
+    """Whether there is a data set of this name.
+
+    Args:
+        name: without a version.
+        data_dir: see `data_dir_of`.
+    """
+    return is_name(name) and is_dataset(os.path.join(data_dir_of(data_dir), name))
+
+
+def split_pattern(text: str) -> tuple[str, str, str | None]:
+    """A name without its version, ":", and the version or its pattern; ("...", "", None) without one.
+
+    >>> split_pattern("digits:1.*"), split_pattern("C:/digits")
+    (('digits', ':', '1.*'), ('C:/digits', '', None))
+    """
     base, colon, pattern = text.rpartition(":")
     return (base, colon, pattern) if colon and os.sep not in pattern else (text, "", None)
 

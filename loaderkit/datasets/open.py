@@ -1,60 +1,65 @@
-"""Data sets by name, version and split."""
+"""Data sets by name, version and split, and data files."""
 
 import json
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from loaderkit import sources
+from loaderkit._storage.names import paths_as_written
 from loaderkit.errors import DataFormatError, FileChangedError
+from loaderkit.formats import registry
 from loaderkit.sources import ConcatDataSource, TfdsDataSource
 
 from .card import CARD, DatasetCard, ShardFile, read_card
+from .files import named_files, open_files
 from .find import TFDS_INFO, find_dataset
 from .split_source import SplitDataSource
 from .splits import check_split, slices_of
 from .supervised import supervised
 from .versions import is_version
 
-# What reads the files of a format, as lk.write names formats.
-_SOURCES = {
-    "array_record": "ArrayRecordDataSource",
-    "arrow": "ArrowDataSource",
-    "jsonl": "JsonLinesDataSource",
-    "parquet": "ParquetDataSource",
-    "tar": "TarDataSource",
-    "tfrecord": "TFRecordDataSource",
-    "tokens": "TokenDataSource",
-}
-
 
 def open(  # noqa: A001 - lk.open; the built-in is not used in this file
-    name: str | os.PathLike[str],
+    what: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     split: str | None = None,
     *,
+    format: str | None = None,  # noqa: A002 - as in lk.write
     as_supervised: bool = False,
     data_dir: str | os.PathLike[str] | None = None,
     verify: bool = False,
+    **options: Any,
 ) -> Any:
-    """The records of a split, of slices of it, or of several splits, of a data set with a name.
+    """The records of data files, or of a split, of slices of it, or of several splits, of a data set with a name.
 
-    It is one that `lk.write_dataset` wrote, or one that TFDS prepared, which `lk.TfdsDataSource` reads.
+    Files are what `lk.write` and others write: of tar, TFRecord, ArrayRecord, Parquet, Arrow, JSON Lines, CSV, texts,
+    tokens, LMDB, and of the formats of other packages (`lk.formats.register`). A data set is one that
+    `lk.write_dataset` wrote, or one that TFDS prepared.
 
     Args:
-        name: "digits" for the newest version, "digits:1.*", "digits:1.0.2"; or the path of NAME/VERSION or of its
-            dataset.json. For one of TFDS with a configuration "mnist/config:1.*".
-        split: as TFDS has it: "train", "train[:1000]", "train[10%:20%]+test", "train[0shard]", "all". The error
-            for None says which splits there are.
-        as_supervised: whether records are tuples (input, target), by the card's supervised keys.
+        what: in this order: a list is files; a path of a file is that file; a folder is a data set, or the files in it;
+            a name with :// is files; "digits:1.*" and "digits:1.0.2" are versions of a data set; a pattern, braces,
+            train@64 and a name with a known extension are files; any other name is the newest version of a data set.
+        split: of a data set, as TFDS has it: "train", "train[:1000]", "train[10%:20%]+test", "train[0shard]", "all".
+            The error for None says which splits there are.
+        format: of the files, such as "tar"; None for what their names say, else the bytes of the first one.
+        as_supervised: whether records of a data set are tuples (input, target), by the card's supervised keys.
         data_dir: the folder of the data sets; else $LOADERKIT_DATA_DIR, else ~/loaderkit_datasets.
-        verify: whether each file is compared with the card's sha256 before its first record is read, once in each
-            process, which reads the whole file: ChecksumError. Not for data sets of TFDS, which have none.
+        verify: whether each file of a data set is compared with the card's sha256 before its first record is read, once
+            in each process, which reads the whole file: ChecksumError. Not for data sets of TFDS, which have none. Of
+            files, whether each record is compared with the checksum that its format has.
+        options: of the files' source, such as `cache=` or `storage_options=` of `lk.TarDataSource`.
 
-    FileNotFoundError that says which versions there are; ValueError for an unknown split, for one without records, and
-    for as_supervised without keys; FileChangedError for a file of another size than the card says.
+    FileNotFoundError that says which versions there are; ValueError for an unknown split, for one without records, for
+    as_supervised without keys, and for files of several formats or of none; FileChangedError for a file of another size
+    than the card says; DataFormatError for a file whose name says another format than its bytes.
 
+    >>> import tempfile
     >>> import loaderkit as lk
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     files = lk.write([{"n": k} for k in range(5)], f"{folder}/numbers", format="jsonl", shards=2)
+    ...     lk.open(folder + "/numbers")[4], len(lk.open(files[0]))
+    ({'n': 4}, 2)
     >>> lk.open("digits:1.*", "train[:80%]", data_dir="/data/sets")
     Traceback (most recent call last):
         ...
@@ -66,6 +71,40 @@ def open(  # noqa: A001 - lk.open; the built-in is not used in this file
         raise TypeError(f"verify: expected True or False, got {verify!r:.60}")
     if split is not None:
         check_split(split)
+    files = named_files(what, format, data_dir, options.get("storage_options"))
+    if files is None:
+        if options:
+            raise TypeError(
+                f"open: expected options of files for {what!r:.80}, a data set, got {', '.join(options)}"
+            )
+        return _open_dataset(
+            cast(str, what), split, as_supervised=as_supervised, data_dir=data_dir, verify=verify
+        )
+    if split is not None or as_supervised:
+        given = f"split={split!r}" if split is not None else "as_supervised=True"
+        raise ValueError(
+            f"split, as_supervised: expected neither for the files {what!r:.80}, got {given}; they are for data sets, "
+            "which lk.write_dataset makes of files"
+        )
+    names, data_format = files
+    if data_format.one_file and (count := len(paths_as_written(names))) > 1:
+        raise ValueError(
+            f"what: expected one file of the format {data_format.name}, got {count}; write them as one: "
+            f"lk.write(lk.ConcatDataSource([lk.open(path) for path in paths]), 'all.{data_format.name}')"
+        )
+    if verify:
+        options = {**data_format.verify, **options}
+    return open_files(data_format, names, **options)
+
+
+def _open_dataset(
+    name: str | os.PathLike[str],
+    split: str | None,
+    *,
+    as_supervised: bool,
+    data_dir: str | os.PathLike[str] | None,
+    verify: bool,
+) -> Any:
     found = find_dataset(name, data_dir)
     if found.is_tfds:
         if verify:
@@ -90,37 +129,6 @@ def open(  # noqa: A001 - lk.open; the built-in is not used in this file
     return (
         supervised(source, card.supervised_keys, f"{card.name}:{card.version}") if as_supervised else source
     )
-
-
-def check_format(data_format: str) -> None:
-    """ValueError for a format whose files can't be opened by the name of their data set.
-
-    Args:
-        data_format: as `lk.write` names it.
-    """
-    if data_format not in _SOURCES:
-        raise ValueError(f"format: expected one of {', '.join(_SOURCES)}, got {data_format!r:.60}")
-
-
-def open_files(
-    data_format: str, paths: Sequence[str], index: str | None = None, columns: list[str] | None = None
-) -> Any:
-    """The source of files of a format.
-
-    Args:
-        data_format: as `lk.write` names it. ValueError for another.
-        paths: of the files, in order.
-        index: the file of their index; None where the source finds or makes it.
-        columns: of Parquet and Arrow files, which they must have; None for all that they have.
-    """
-    check_format(data_format)
-    if data_format == "tokens":  # a source has one file
-        each = [sources.TokenDataSource(path) for path in paths]
-        return each[0] if len(each) == 1 else ConcatDataSource(each)
-    options: dict[str, Any] = {} if index is None else {"index": index}
-    if data_format in ("parquet", "arrow"):
-        options["columns"] = columns
-    return getattr(sources, _SOURCES[data_format])(list(paths), **options)
 
 
 def _no_split(splits: Iterable[str]) -> ValueError:
@@ -149,9 +157,13 @@ def _whole_split(card: DatasetCard, folder: str, split: str) -> Any:
     paths = [_present(folder, file) for file in files]
     index = card.index.get(split)
     try:
-        # Neither Parquet nor Arrow has a checksum of its columns' names: those of the card have to be there.
-        names = [*card.features] if isinstance(card.features, dict) else None
-        source = open_files(card.format, paths, None if index is None else os.path.join(folder, index), names)
+        form = registry.of_name(card.format)
+        options: dict[str, Any] = {}
+        if form.name in ("parquet", "arrow") and isinstance(card.features, dict):
+            # Neither has a checksum of its columns' names: those of the card have to be there.
+            options["columns"] = [*card.features]
+        index_path = None if index is None else os.path.join(folder, index)
+        source = open_files(form, paths, index=index_path, **options)
     except ValueError as error:
         raise DataFormatError(f"{os.path.join(folder, CARD)}: {error}") from None
     records = sum(file.records for file in files)

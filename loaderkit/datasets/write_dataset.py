@@ -12,6 +12,8 @@ from typing import Any
 from loaderkit._system.locked_folder import locked_folder
 from loaderkit._system.made_folder import MADE, Made, delete_finished_work, names_below, unfinished_folder
 from loaderkit._system.versions import present_versions
+from loaderkit.formats import registry
+from loaderkit.writing.formats import write_format
 from loaderkit.writing.map_shards import shard_count
 from loaderkit.writing.record_stream import source_or_none, source_records
 from loaderkit.writing.shard_jobs import safe_on_disk, sync
@@ -19,8 +21,8 @@ from loaderkit.writing.write import asked_for, checked_sizes, write
 
 from .card import CARD, DatasetCard, ShardFile, is_name, is_split, write_card
 from .features import differing_field, features_of, joined_features
+from .files import open_files
 from .find import data_dir_of
-from .open import check_format, open_files
 from .versions import is_version
 
 _OURS = rf"finished/({CARD}|[\w-]+(\.partial)?/([^/]*\.\w+|spool)?)?"
@@ -79,7 +81,7 @@ def write_dataset(
     """
     dataset, version = _checked_name(name)
     keys = _checked_keys(supervised_keys)
-    check_format(format)
+    write_format(format)
     checked_sizes(shards, shard_bytes, is_file=False)
     _check_splits(splits, shards, keys)
     _check_json(provenance)
@@ -160,12 +162,13 @@ def _inspect(path: str, split: str, data_format: str) -> tuple[tuple[ShardFile, 
     names = [each for each in os.listdir(path) if not each.endswith(INDEX) and each != MADE]
     names.sort(key=lambda each: (len(each), each))  # numbers of 5 digits, of 6 after them
     paths = [os.path.join(path, name) for name in names]
-    source = open_files(data_format, paths)
+    form = registry.of_name(data_format)
+    source = open_files(form, paths)
     try:
         total = len(source)
         sample = [source[key] for key in range(0, total, -(-total // SAMPLED))]
-        if data_format == "tokens":
-            ends = [*accumulate(len(open_files(data_format, [each])) for each in paths)]
+        if form.one_file:
+            ends = [*accumulate(len(open_files(form, [each])) for each in paths)]
         else:
             # The records of a file have consecutive keys, and the source says the file of any key.
             numbers = {name: number for number, name in enumerate(names)}
@@ -174,7 +177,7 @@ def _inspect(path: str, split: str, data_format: str) -> tuple[tuple[ShardFile, 
                 for number in range(len(names))
             ]
     finally:
-        if data_format != "tokens":  # these are mapped, and have nothing to close
+        if not form.one_file:  # these are mapped, and have nothing to close
             source.close()
     files = []
     for name, begin, end in zip(names, [0, *ends], ends):

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from loaderkit._base.closing import Closing
 from loaderkit._base.hints import refuse_foreign_source_method
 from loaderkit._base.integers import not_an_int
-from loaderkit._formats.scan import Format
+from loaderkit._formats.scan import Scanner
 from loaderkit._record_index.check import ShardCheck
 from loaderkit._record_index.direct_spans import DirectSpans
 from loaderkit._record_index.find import find_index
@@ -83,7 +83,7 @@ class IndexedDataSource(Closing):
         self,
         paths: Any,
         *,
-        format: Format,  # noqa: A002 - the word of the field
+        format: Scanner,  # noqa: A002 - the word of the field
         index: str | os.PathLike[str] | None = None,
         cache: "Cache | None" = None,
         storage_options: Mapping[str, Any] | None = None,

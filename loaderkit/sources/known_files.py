@@ -1,39 +1,14 @@
-"""Which source reads a file, by its name."""
+"""What a file is by its name, where a source was given another one or only names."""
 
 import logging
-import re
 from typing import Any
 
 import numpy as np
 
+from loaderkit.formats import registry
+
 _log = logging.getLogger("loaderkit")
-
-# By the last of these in a file's name: "train-{00..63}.tar", "a.tfrecord-00000-of-00064", "b.csv@8".
-SOURCE_OF = {
-    "tar": "TarDataSource",
-    "tfrecord": "TFRecordDataSource",
-    "jsonl": "JsonLinesDataSource",
-    "csv": "CsvDataSource",
-    "txt": "LinesDataSource",
-    "array_record": "ArrayRecordDataSource",
-    "parquet": "ParquetDataSource",
-    "arrow": "ArrowDataSource",
-    "feather": "ArrowDataSource",
-    "tfrecords": "TFRecordDataSource",
-    "ndjson": "JsonLinesDataSource",
-}
-_KNOWN_FILES = re.compile(rf"\.({'|'.join(SOURCE_OF)})(?![a-z])", re.IGNORECASE)
 _JSON = "a JSON document, which has no records of its own: write each as a line of a .jsonl file"
-
-
-def kind_of_file(path: str) -> str | None:
-    """The key in SOURCE_OF of a file's name, None for an unknown one.
-
-    >>> kind_of_file("train.tfrecord-00000-of-00064"), kind_of_file("notes.md")
-    ('tfrecord', None)
-    """
-    kinds = _KNOWN_FILES.findall(path)
-    return str(kinds[-1]).lower() if kinds else None
 
 
 def other_format(path: str, source: str) -> str:
@@ -44,14 +19,14 @@ def other_format(path: str, source: str) -> str:
         source: the name of its class.
 
     >>> other_format("train.csv", "TarDataSource")
-    'by its name it is a .csv file: write lk.CsvDataSource(...)'
+    "by its name it is a file of the format csv: write lk.open('train.csv')"
     """
     if path.lower().endswith(".json"):
         return f"by its name it is {_JSON}, and read these by lk.JsonLinesDataSource"
-    kind = kind_of_file(path)
-    if kind is None or SOURCE_OF[kind] == source:
+    found = registry.by_name(path, ask_packages=False)
+    if found is None or found.source_name == source:
         return ""
-    return f"by its name it is a .{kind} file: write lk.{SOURCE_OF[kind]}(...)"
+    return f"by its name it is a file of the format {found.name}: write lk.open({path!r})"
 
 
 def warn_of_columns(source: Any) -> None:
@@ -75,12 +50,11 @@ def warn_of_file_names(source: Any) -> None:
     """
     if not isinstance(source, list | tuple) or not isinstance(source[0], str):
         return
-    kind = kind_of_file(source[0])
-    if kind not in (None, "txt"):
+    found = registry.by_name(source[0], ask_packages=False)
+    if found is not None and found.name != "lines":
         _log.warning(
             "load: the records are the %d names of the list, such as %r; for the records in the files write "
-            "lk.load(lk.%s(names))",
+            "lk.load(lk.open(names))",
             len(source),
             source[0],
-            SOURCE_OF[kind],
         )

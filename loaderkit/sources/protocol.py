@@ -28,11 +28,10 @@ from numpy.typing import ArrayLike, NDArray
 from loaderkit._base.integers import not_an_int
 from loaderkit._base.tree import map_leaves
 
-from .known_files import SOURCE_OF, kind_of_file
 from .optional import many_reader
 from .tables import source_instead
 
-_LONGEST_PATH = 4096  # characters, Linux' limit: a longer str isn't a path
+_LONGEST_SHOWN = 200  # characters of a path in an error
 # These hold the user's own objects, and reading one gives the object, not a copy.
 _PLAIN = (list, tuple, np.ndarray)
 
@@ -166,13 +165,7 @@ def _why_no_path(source: str | bytes | PathLike[Any], argument: str) -> str:
     problem = f"{argument}: expected a data source, got the path {path!r:.80}"
     if isinstance(source, str | bytes):
         problem = f"{argument}: expected a data source, got {source!r:.80}, which would be read character by character"
-    if len(path) > _LONGEST_PATH:
-        return f"{problem}; for files write lk.ArrayRecordDataSource(paths)"
-    if os.path.isdir(path):
-        kind = next(filter(None, map(kind_of_file, sorted(os.listdir(path))[:1_000])), None)
-        files = os.path.join(path, "*" if kind is None else f"*.{kind}*")
-        return f"{problem}; for its files write lk.{SOURCE_OF[kind or 'array_record']}({files!r})"
-    return f"{problem}; for files write lk.{SOURCE_OF[kind_of_file(path) or 'array_record']}({path!r})"
+    return f"{problem}; for files and data sets write lk.open({'path' if len(path) > _LONGEST_SHOWN else repr(path)})"
 
 
 def short_repr(source: Any) -> str:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from loaderkit._chunk_cache.settings import Cache
 
 FOLDER = "loaderkit-unpacked"
-_ENDINGS = (".tgz", ".tar.gz")
+ARCHIVES = (".tgz", ".tar.gz")
 _NOTE = ".checksum"
 _PIECE = 4 << 20  # bytes read, and bytes unpacked, at once
 
@@ -41,12 +41,12 @@ def unpacked_parts(
 
     Raises DataFormatError for a damaged archive, ValueError where the unpacked ones exceed the cache's limit.
     """
-    if not any(redacted(part.path).endswith(_ENDINGS) for part in parts):
+    if not any(redacted(part.path).endswith(ARCHIVES) for part in parts):
         return parts
     unpacked = []
     for part in parts:
         path, shown = part.path, redacted(part.path)
-        if shown.endswith(_ENDINGS):
+        if shown.endswith(ARCHIVES):
             if cache is None:
                 raise DataFormatError(
                     f"{shown}: expected a tar archive, got one compressed by gzip, in which no record can be found "
@@ -67,7 +67,7 @@ def _unpacked(path: str, cache: "Cache", storage_options: Mapping[str, Any] | No
         root = os.path.join(cache.folder, FOLDER)
         folder = os.path.join(root, hashlib.sha256(told).hexdigest()[:16])
         stem = base_name(shown)
-        for ending in _ENDINGS:
+        for ending in ARCHIVES:
             stem = stem.removesuffix(ending)
         target = os.path.join(folder, f"{stem}.tar")
         with locked_folder(folder):

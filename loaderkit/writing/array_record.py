@@ -54,6 +54,7 @@ class ArrayRecordWriting:
     """
 
     name = extension = "array_record"
+    libraries = ("array_record",)
 
     def encoder(self, first: Any) -> RecordEncoder:
         """The encoder for bytes, or for dicts, as the first record is."""

@@ -15,6 +15,7 @@ class ArrowWriting:
     """
 
     name = extension = "arrow"
+    libraries = ("pyarrow",)
 
     def encoder(self, first: Any) -> RecordEncoder:
         """The encoder for records with the columns of this one; an ImportError names the extra."""

@@ -26,6 +26,7 @@ class JsonLinesWriting:
     """
 
     name = extension = "jsonl"
+    libraries = ()
 
     def encoder(self, first: Any) -> RecordEncoder:
         """The encoder of any records."""

@@ -19,6 +19,7 @@ class ParquetWriting:
     """
 
     name = extension = "parquet"
+    libraries = ("pyarrow",)
 
     def encoder(self, first: Any) -> RecordEncoder:
         """The encoder for records with the columns of this one; an ImportError names the extra."""

@@ -10,7 +10,7 @@ from loaderkit._loader.one_pass import one_pass
 from loaderkit._system.progress_bar import progress_bar
 from loaderkit.sources.made_of import made_of
 
-from .formats import libraries_of
+from .formats import write_format
 from .shard_jobs import DONE, ShardJobs
 from .shard_result import ShardResult
 
@@ -38,7 +38,7 @@ def made_of_format(
         version=version,
         writer=WRITER,
         arguments={"format": format_name, **arguments},
-        modules=libraries_of(format_name or ""),
+        modules=() if format_name is None else write_format(format_name).libraries,
     )
 
 

@@ -91,6 +91,7 @@ class TarWriting:
 
     name = "tar"
     extension = "tar"
+    libraries = ()
 
     def encoder(self, first: Any) -> RecordEncoder:
         """For records like the first; TypeError for a value that can't be written, ValueError for a field's name.

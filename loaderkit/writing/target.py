@@ -10,9 +10,9 @@ from typing import Any
 from loaderkit._system.folder_replacement import replace_folder, restore_folder
 from loaderkit._system.locked_folder import locked_folder
 from loaderkit._system.made_folder import MADE, Made, delete_rest, foreign_name, unfinished_folder
+from loaderkit.formats import registry
 
 from .dropped import Dropped, list_path, write_list
-from .formats import FORMATS
 from .shard_jobs import DONE, sync
 
 _OF_A_SET = re.compile(r"\d{5,}-of-(\d{5,})\.(\w+)")
@@ -146,7 +146,7 @@ def replaceable_set(path: str) -> Made:
     if made is None or made.files is None:
         found = [each for name in sorted(os.listdir(path)) if (each := _OF_A_SET.fullmatch(name))]
         names = {each[0] for each in found if each.groups() == found[0].groups()}
-        known = bool(found) and found[0][2] in FORMATS and int(found[0][1]) == len(names)
+        known = bool(found) and _is_written(found[0][2]) and int(found[0][1]) == len(names)
         whole = known and names == {*shard_names(len(names), found[0][2])}
         made = Made(files={name: os.path.getsize(os.path.join(path, name)) for name in names if whole})
     if (foreign := foreign_name(path, made)) is not None:
@@ -156,3 +156,8 @@ def replaceable_set(path: str) -> Made:
             "or choose another path"
         )
     return made
+
+
+def _is_written(extension: str) -> bool:
+    found = registry.of_extension(extension, ask_packages=False)
+    return found is not None and found.writer is not None

@@ -34,6 +34,7 @@ class TFRecordWriting:
     """
 
     name = extension = "tfrecord"
+    libraries = ()
 
     def encoder(self, first: Any) -> RecordEncoder:
         """The encoder for bytes, or for dicts; an ImportError names the extra for checksums where it is missing."""

@@ -106,6 +106,7 @@ class TokensWriting:
     """
 
     name = extension = "tokens"
+    libraries = ()
 
     def encoder(self, first: Any) -> RecordEncoder:
         """The encoder for documents of the first one's name and dtype."""

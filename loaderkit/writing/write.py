@@ -7,9 +7,10 @@ from typing import Any
 from loaderkit._base.integers import at_least
 from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit._storage.names import is_remote
+from loaderkit.formats import registry
 
 from .dropped import Dropped, check_list, list_path
-from .formats import FORMATS, format_of_path, write_format
+from .formats import format_of_path, write_format
 from .parallel_encoding import encoded_by_workers
 from .record_stream import encoded_records, encoder_of, record_stream, source_or_none, source_records
 from .run_jobs import dropped_of, equal_shards, made_of_format, run_jobs
@@ -132,7 +133,7 @@ def _format_for(path: str, name: str | None) -> tuple[WriteFormat, bool]:
     if name is None and by_name is None:
         raise ValueError(
             f"format: expected one for the folder {path!r}, got None; give format='array_record', or a file's name "
-            f"that ends in .{', .'.join(FORMATS)}"
+            f"that ends in .{', .'.join(registry.writable())}"
         )
     writing = write_format(name or by_name or "")
     if by_name not in (None, writing.name):

@@ -39,10 +39,11 @@ class ShardWriter(Protocol):
 
 
 class WriteFormat(Protocol):
-    """A format that can be written; `writing/formats.py` has all by name."""
+    """A format that can be written; `loaderkit.formats` has all by name."""
 
     name: str
     extension: str
+    libraries: tuple[str, ...]  # of which another version may give other bytes
 
     def encoder(self, first: Any) -> RecordEncoder:
         """The encoder for records like this one; TypeError where the format can't hold it.

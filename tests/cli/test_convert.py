@@ -176,7 +176,10 @@ def test_what_cannot_be_done(loaderkit, archive):
         (["there"], "DST: expected a new name, got there, which is there; or give --overwrite"),
         (["b.tar", "--shards", "2"], "--shards: expected a folder as DST, got the file b.tar"),
         (["-", "--json"], "DST: expected a name with --json, --shards or --shard-bytes, got -"),
-        (["b", "--to", "csv"], "invalid choice: 'csv'"),
+        (
+            ["b", "--to", "csv"],
+            "expected one of array_record, tar, tfrecord, parquet, arrow, jsonl, tokens, got csv",
+        ),
         (["b", "-p", "-1"], "--processes: expected 0 or more, got -1"),
         (["b", "--shuffle", "-1"], "--shuffle: expected a seed in [0, 2**64), got -1"),
     ]:

@@ -8,8 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loaderkit.cli.data_format import format_by_content
-from loaderkit.cli.exit_status import UsageError
 from loaderkit.cli.image_header import image_header
 from loaderkit.cli.printable import printable
 from loaderkit.cli.values import value_json, value_text
@@ -29,16 +27,6 @@ def test_any_bytes_are_shown(data):
     for begin in (b"", b"\x93NUMPY", b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF8", b"RIFF1234WEBP", b"BM"):
         assert value_text(begin + data).isprintable()
         json.dumps(value_json(begin + data), allow_nan=False)
-
-
-@given(st.binary(max_size=600))
-def test_any_bytes_have_a_format_or_an_error(data):
-    """The bytes of a file without an extension."""
-    try:
-        found = format_by_content("x", data)
-    except UsageError:
-        return
-    assert found in ("tar", "tfrecord", "jsonl", "lines", "array_record")
 
 
 @pytest.mark.parametrize("name", ["JPEG", "PNG", "GIF", "WebP", "BMP"])

@@ -9,11 +9,11 @@ def test_a_file_of_another_format_is_named(tmp_path):
     """With the source that reads it; a file of an unknown name, or of this source, gets no such advice."""
     for name, text in [
         ("x.json", "a JSON document, which has no records of its own"),
-        ("x.csv", r"by its name it is a \.csv file: write lk\.CsvDataSource"),
-        ("x.parquet", r"write lk\.ParquetDataSource"),
-        ("x.feather", r"by its name it is a \.feather file: write lk\.ArrowDataSource"),
-        ("x.ndjson", r"write lk\.JsonLinesDataSource"),
-        ("x.tfrecords", r"write lk\.TFRecordDataSource"),
+        ("x.csv", r"by its name it is a file of the format csv: write lk\.open"),
+        ("x.parquet", r"it is a file of the format parquet: write lk\.open"),
+        ("x.feather", r"it is a file of the format arrow: write lk\.open"),
+        ("x.ndjson", r"it is a file of the format jsonl: write lk\.open"),
+        ("x.tfrecords", r"it is a file of the format tfrecord: write lk\.open"),
     ]:
         (tmp_path / name).write_bytes(b"not an archive" * 100)
         with pytest.raises(
@@ -29,7 +29,7 @@ def test_a_file_of_another_format_is_named(tmp_path):
 
 def test_a_feather_file_given_as_parquet(tmp_path):
     """The error names the source of Feather files; a damaged Parquet file is to be written again."""
-    for name, text in [("x.feather", r"write lk\.ArrowDataSource"), ("x.parquet", "write it again")]:
+    for name, text in [("x.feather", r"write lk\.open"), ("x.parquet", "write it again")]:
         (tmp_path / name).write_bytes(b"ARROW1" * 100)
         with pytest.raises(lk.DataFormatError, match=rf"{name}: expected a Parquet file, .*{text}"):
             lk.ParquetDataSource(tmp_path / name)
@@ -64,4 +64,4 @@ def test_names_in_place_of_a_source(caplog):
         lk.load(names)
     assert caplog.text == ""
     assert next(iter(lk.load(["a-0.tar", "a-1.tar"]))) == "a-0.tar"
-    assert "for the records in the files write lk.load(lk.TarDataSource(names))" in caplog.text
+    assert "for the records in the files write lk.load(lk.open(names))" in caplog.text

@@ -20,7 +20,8 @@ import pytest
 
 import loaderkit as lk
 from loaderkit import cli
-from loaderkit.writing.formats import FORMATS, libraries_of
+from loaderkit.formats import registry
+from loaderkit.writing.formats import write_format
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "files" / "written.json"
 RECORDS = [
@@ -92,11 +93,11 @@ def _without_names(path: Path) -> bytes:
     return json.dumps(header, sort_keys=True).encode()
 
 
-@pytest.mark.parametrize("name", sorted(FORMATS))
+@pytest.mark.parametrize("name", sorted(registry.writable()))
 def test_files_and_indexes_have_the_bytes_they_had(name: str, tmp_path: Path) -> None:
     """A write of the same records gives the same bytes in every release, and so does the index of its files."""
     golden = json.loads(GOLDEN.read_text())
-    for library in libraries_of(name):
+    for library in write_format(name).libraries:
         if version(library) != golden["libraries"][library]:
             pytest.skip(f"the bytes are those of {library} {golden['libraries'][library]}")
     _write(name, tmp_path)
@@ -114,9 +115,9 @@ def _main() -> None:
     golden = json.loads(GOLDEN.read_text()) if GOLDEN.exists() else {"libraries": {}, "sha256": {}}
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
-        for name in FORMATS:
+        for name in registry.writable():
             _write(name, folder)
-            for library in libraries_of(name):
+            for library in write_format(name).libraries:
                 golden["libraries"].setdefault(library, version(library))
         _write_texts(folder / "texts")
         golden["sha256"] = _digests(folder) | golden["sha256"]

@@ -1,0 +1,132 @@
+"""The formats of loaderkit."""
+
+import os
+
+from loaderkit._formats.checksums import crc32c_of_integer, masked
+
+from .format import Format
+
+# The first 8 bytes of a Riegeli file are the hash of its first block's header, the same in every file.
+_RIEGELI = bytes.fromhex("83af70d10d884a3f")
+
+
+def _begins_tar(begin: bytes) -> bool:
+    block = begin[:512]
+    if block[257:262] == b"ustar":
+        return True
+    if len(block) < 512 or not block[0]:
+        return False
+    try:
+        stored = int(block[148:156].strip(b" \0"), 8)
+    except ValueError:
+        return False
+    return stored == sum(block) - sum(block[148:156]) + 8 * ord(" ")
+
+
+def _begins_tfrecord(begin: bytes) -> bool:
+    length, checksum = begin[:8], begin[8:12]
+    expected = masked(crc32c_of_integer(int.from_bytes(length, "little")))
+    return len(checksum) == 4 and int.from_bytes(checksum, "little") == expected
+
+
+def _begins_text(begin: bytes) -> str:
+    """The text of these bytes, "" for other bytes than a text's."""
+    try:
+        text = begin.decode()
+    except UnicodeDecodeError as error:
+        if error.start < len(begin) - 4:  # else a letter is cut at the end of what was read
+            return ""
+        text = begin[: error.start].decode()
+    return "" if any(letter < " " and letter not in "\t\n\r\f" for letter in text) else text
+
+
+def _begins_json_lines(begin: bytes) -> bool:
+    return _begins_text(begin).lstrip()[:1] in ("{", "[")
+
+
+# In the order in which the first bytes of a file are looked at: any text is of the format "lines".
+FORMATS = (
+    Format(
+        name="array_record",
+        extensions=("array_record", "arrayrecord", "riegeli"),
+        begins=lambda begin: begin.startswith(_RIEGELI),
+        source="loaderkit.sources:ArrayRecordDataSource",
+        writer="loaderkit.writing.array_record:ArrayRecordWriting",
+        remote=False,
+    ),
+    Format(
+        name="tar",
+        extensions=("tar",),
+        begins=_begins_tar,
+        source="loaderkit.sources:TarDataSource",
+        scanner="loaderkit._formats.tar:TarFormat",
+        writer="loaderkit.writing.tar:TarWriting",
+    ),
+    Format(
+        name="tfrecord",
+        extensions=("tfrecord", "tfrecords"),
+        begins=_begins_tfrecord,
+        source="loaderkit.sources:TFRecordDataSource",
+        scanner="loaderkit._formats.tfrecord:TFRecordFormat",
+        writer="loaderkit.writing.tfrecord:TFRecordWriting",
+        verify={"verify": True},
+    ),
+    Format(
+        name="parquet",
+        extensions=("parquet",),
+        begins=lambda begin: begin.startswith(b"PAR1"),
+        source="loaderkit.sources:ParquetDataSource",
+        writer="loaderkit.writing.parquet:ParquetWriting",
+    ),
+    Format(
+        name="arrow",
+        extensions=("arrow", "feather"),
+        begins=lambda begin: begin.startswith(b"ARROW1"),
+        source="loaderkit.sources:ArrowDataSource",
+        writer="loaderkit.writing.arrow:ArrowWriting",
+        remote=False,
+    ),
+    Format(
+        name="jsonl",
+        extensions=("jsonl", "ndjson"),
+        begins=_begins_json_lines,
+        source="loaderkit.sources:JsonLinesDataSource",
+        scanner="loaderkit._formats.lines:JsonLinesFormat",
+        writer="loaderkit.writing.json_lines:JsonLinesWriting",
+    ),
+    Format(
+        name="lines",
+        extensions=("txt",),
+        begins=lambda begin: bool(_begins_text(begin)),
+        source="loaderkit.sources:LinesDataSource",
+        scanner="loaderkit._formats.lines:LinesFormat",
+    ),
+    Format(
+        name="csv",
+        extensions=("csv",),
+        source="loaderkit.sources:CsvDataSource",
+        scanner="loaderkit._formats.csv_rows:CsvFormat",
+    ),
+    Format(
+        name="tsv",
+        extensions=("tsv",),
+        source="loaderkit.sources:CsvDataSource",
+        scanner="loaderkit._formats.csv_rows:CsvFormat",
+        options={"delimiter": "\t"},
+    ),
+    Format(
+        name="tokens",
+        extensions=("tokens",),
+        source="loaderkit.sources:TokenDataSource",
+        writer="loaderkit.writing.tokens:TokensWriting",
+        one_file=True,
+    ),
+    Format(
+        name="lmdb",
+        extensions=("lmdb", "mdb"),
+        folder=lambda path: os.path.isfile(os.path.join(path, "data.mdb")),
+        source="loaderkit.sources:LmdbDataSource",
+        one_file=True,
+        remote=False,
+    ),
+)

@@ -1,0 +1,258 @@
+"""Which format a file has: by its name, its first bytes, its folder.
+
+The formats of loaderkit are there from the start. Another package calls `register`, or has an entry point in the group
+`loaderkit.formats` that is a `Format` or a tuple of them:
+
+    [project.entry-points."loaderkit.formats"]
+    fasta = "bio.fasta:FORMAT"
+
+Entry points are read, once, where no other format knows an extension, the bytes or a name. Workers don't ask: they
+unpickle sources by their classes.
+"""
+
+import functools
+import logging
+import re
+import threading
+import warnings
+from importlib.metadata import EntryPoint, entry_points
+
+from .built_in import FORMATS
+from .format import Format
+
+GROUP = "loaderkit.formats"
+SNIFFED_BYTES = 4096  # of a file, enough for a header of every format and for a line of most texts
+_SLOW_SECONDS = 10.0
+_PROGRAM = {  # extension of a compressed file -> the program that unpacks it
+    "tgz": "gunzip",
+    "gz": "gunzip",
+    "bz2": "bunzip2",
+    "xz": "unxz",
+    "zst": "unzstd",
+    "lz4": "unlz4",
+}
+_COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\0", b"BZh")  # gzip, zstd, xz, bzip2
+_PART = re.compile(r"\[\d*:\d*\]$")
+_QUERY = re.compile(r"[?#].*$")
+_SHARD = re.compile(r"(-(\d{5}|\?{5}|\*)-of-\d{5}|@\d+)(?=\.|$)")
+
+_log = logging.getLogger("loaderkit")
+_lock = threading.RLock()
+_by_name: dict[str, Format] = {}
+_by_extension: dict[str, Format] = {}
+
+
+def register(format: Format) -> None:  # noqa: A002 - the word of `lk.open`
+    """Makes a format known in this process: to `lk.open`, the commands, and what writes and indexes files.
+
+    Args:
+        format: its name and extensions must be new; ValueError that names both packages otherwise. The same one may be
+            registered again.
+
+    >>> from loaderkit.formats import Format, register
+    >>> register(Format(name="tar", extensions=("tar",), source="bio.archives:ArchiveDataSource"))
+    Traceback (most recent call last):
+        ...
+    ValueError: format: expected a new name, got 'tar' of the package bio, which loaderkit has; choose another name
+    """
+    if not isinstance(format, Format):
+        raise TypeError(f"format: expected a Format, got a {type(format).__name__}")
+    with _lock:
+        for what, key, known in (
+            ("name", format.name, _by_name),
+            *(("extension", extension, _by_extension) for extension in format.extensions),
+        ):
+            other = known.get(key)
+            if other is not None and other != format:
+                raise ValueError(
+                    f"format: expected a new {what}, got {key!r} of the package {format.package}, which "
+                    f"{other.package} has; choose another {what}"
+                )
+        _by_name[format.name] = format
+        _by_extension.update(dict.fromkeys(format.extensions, format))
+
+
+def names() -> tuple[str, ...]:
+    """The names of all formats, those of other packages last.
+
+    >>> names()[:4]
+    ('array_record', 'tar', 'tfrecord', 'parquet')
+    """
+    _read_entry_points()
+    return tuple(_by_name)
+
+
+def writable() -> tuple[str, ...]:
+    """The names of the formats that can be written.
+
+    >>> writable()
+    ('array_record', 'tar', 'tfrecord', 'parquet', 'arrow', 'jsonl', 'tokens')
+    """
+    _read_entry_points()
+    return tuple(name for name, each in _by_name.items() if each.writer is not None)
+
+
+def find(name: object) -> Format | None:
+    """The format of this name, None for an unknown one.
+
+    >>> find("tsv").options
+    {'delimiter': '\\t'}
+    """
+    if not isinstance(name, str):
+        return None
+    if name not in _by_name:
+        _read_entry_points()
+    return _by_name.get(name)
+
+
+def of_name(name: object) -> Format:
+    """The format of this name; ValueError that says which there are.
+
+    >>> of_name("feather")
+    Traceback (most recent call last):
+        ...
+    ValueError: format: expected one of array_record, tar, tfrecord, ..., got 'feather'
+    """
+    found = find(name)
+    if found is None:
+        raise ValueError(f"format: expected one of {', '.join(names())}, got {name!r:.80}")
+    return found
+
+
+def of_extension(extension: str, *, ask_packages: bool = True) -> Format | None:
+    """The format of files with this extension, None for an unknown one.
+
+    Args:
+        extension: without a dot, in small letters.
+        ask_packages: whether entry points are read for one that is unknown.
+
+    >>> of_extension("feather").name
+    'arrow'
+    """
+    if extension and extension not in _by_extension and ask_packages:
+        _read_entry_points()
+    return _by_extension.get(extension)
+
+
+def by_name(path: str, *, ask_packages: bool = True) -> Format | None:
+    """The format that a file's name says, None where it says none.
+
+    Args:
+        path: a path, a pattern or a URL, also with a part "[0:10]" or with numbers of shards.
+        ask_packages: as for `of_extension`.
+
+    >>> by_name("s3://b/train.tfrecord-00000-of-00004").name, by_name("data.csv[0:10]").name
+    ('tfrecord', 'csv')
+    >>> by_name("train-{000..012}.tar").name, by_name("train@64")
+    ('tar', None)
+    """
+    extension = _extension(path)
+    return None if extension in _PROGRAM else of_extension(extension, ask_packages=ask_packages)
+
+
+def of_bytes(begin: bytes) -> Format | None:
+    """The format of a file that begins with these bytes, None where they say none.
+
+    Args:
+        begin: the first `SNIFFED_BYTES` of the file, or all that it has.
+
+    >>> of_bytes(b'{"a": 1}\\n').name, of_bytes(b"a line\\n").name, of_bytes(b"\\0")
+    ('jsonl', 'lines', None)
+    """
+    found = _of_bytes(begin)
+    if found is None and begin:
+        _read_entry_points()
+        found = _of_bytes(begin)
+    return found
+
+
+def of_folder(path: str) -> Format | None:
+    """The format of which a folder is one data set, None for a folder of files.
+
+    Args:
+        path: of an existing folder.
+    """
+    found = _of_folder(path)
+    if found is None:
+        _read_entry_points()
+        found = _of_folder(path)
+    return found
+
+
+def is_compressed(path: str, begin: bytes = b"") -> bool:
+    """Whether a file's name or its first bytes say that it is compressed.
+
+    >>> is_compressed("a.tgz"), is_compressed("https://host/a.jsonl.gz?x=1"), is_compressed("a.tar")
+    (True, True, False)
+    """
+    return _extension(path) in _PROGRAM or begin.startswith(_COMPRESSED)
+
+
+def how_to_unpack(path: str) -> str:
+    """What to do with a compressed file.
+
+    Args:
+        path: as it may be shown.
+
+    >>> how_to_unpack("x.tgz")
+    'unpack it once: `gunzip x.tgz`'
+    """
+    return f"unpack it once: `{_PROGRAM.get(_extension(path), 'gunzip')} {path}`"
+
+
+def _extension(path: str) -> str:
+    last = _PART.sub("", path)
+    if "://" in last:
+        last = _QUERY.sub("", last)
+    last = _SHARD.sub("", last.rpartition("/")[2])
+    return last.rpartition(".")[2].lower() if "." in last else ""
+
+
+def _of_bytes(begin: bytes) -> Format | None:
+    return next((each for each in _by_name.values() if each.begins is not None and each.begins(begin)), None)
+
+
+def _of_folder(path: str) -> Format | None:
+    return next((each for each in _by_name.values() if each.folder is not None and each.folder(path)), None)
+
+
+@functools.cache  # once; again after an error
+def _read_entry_points() -> None:
+    for point in entry_points(group=GROUP):
+        for each in _loaded(point):
+            register(each)
+
+
+def _loaded(point: EntryPoint) -> tuple[Format, ...]:
+    package = point.dist.name if point.dist is not None else point.module
+    told = f"the format {point.name} of the package {package}"
+    # A timer, since an import can't be stopped: the message says what a program that seems to hang is waiting for.
+    timer = threading.Timer(
+        _SLOW_SECONDS, _log.warning, (f"importing {told} has taken {_SLOW_SECONDS:.0f} s",)
+    )
+    timer.daemon = True
+    timer.start()
+    try:
+        found = point.load()
+    except Exception as error:  # noqa: BLE001 - of the other package's code: any
+        warnings.warn(
+            f"{told} can't be used: importing {point.value} raised {type(error).__name__}: {error}; mend or remove the "
+            "package",
+            stacklevel=2,
+        )
+        return ()
+    finally:
+        timer.cancel()
+        timer.join()
+    formats = found if isinstance(found, tuple) else (found,)
+    if all(isinstance(each, Format) for each in formats):
+        return formats
+    warnings.warn(
+        f"{told} can't be used: expected a Format or a tuple of them at {point.value}, got a {type(found).__name__}",
+        stacklevel=2,
+    )
+    return ()
+
+
+for _each in FORMATS:
+    register(_each)

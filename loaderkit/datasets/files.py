@@ -207,8 +207,9 @@ def _of_bytes(path: str, begin: bytes) -> Format:
     if found is None:
         if begin.startswith((b"LKPACK", b"\x93NUMPY")):
             raise ValueError(
-                f"{redacted(path)}: expected files of records, got a plan, tokens or another array; lk.PackedDataSource, "
-                "lk.TokenDataSource and lk.read_array compare theirs with their checksums as they read"
+                f"{redacted(path)}: expected files of records, got a plan, tokens or another array; "
+                "lk.PackedDataSource, lk.TokenDataSource and lk.read_array compare theirs with their checksums as they "
+                "read"
             )
         got = f"{begin[:8]!r}..." if begin else "an empty file"
         raise ValueError(

@@ -67,7 +67,8 @@ class OpenedSource:
         self.format, self.source = data_format, source
         if index is None or names is None or len(index) != len(source):
             self.index = None
-            self.names, ends = _shards_of(source)
+            named = hasattr(source, "name")
+            self.names, ends = _shards_of(source) if named else (names or [], [len(source)])
             self.ends = np.array(ends, np.int64)
         else:
             self.index, self.names, self.ends = index, names, index.shard_ends
@@ -158,7 +159,7 @@ def open_named(
     """
     with usage_errors():
         opened = _opened(data, index, verify=verify)
-    with contextlib.closing(opened.source):
+    with contextlib.closing(opened.source) if hasattr(opened.source, "close") else contextlib.nullcontext():
         if data.piped:
             opened.names = ["stdin"]
         yield opened
@@ -194,8 +195,10 @@ def _opened(data: NamedData, index: RecordIndex | None, *, verify: bool) -> Open
         raise UsageError(f"--storage-option: expected files that loaderkit reads itself, got {data.format}")
     if form.remote:
         options["storage_options"] = data.storage_options
+    if form.one_file and len(data.names) > 1:
+        raise UsageError(f"SRC: expected one file of the format {form.name}, got {len(data.names)}")
     if form.scanner is None:
-        return OpenedSource(data.format, open_files(form, data.names, **options))
+        return OpenedSource(data.format, open_files(form, data.names, **options), names=data.names)
     shards = data.shards()
     if index is None:
         scanned = data.scanner()

@@ -4,10 +4,13 @@ import io
 import json
 import sys
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_archives import tar_of, tfrecord_of
+
+import loaderkit as lk
 
 # tf.train.Example with image = JPEG's first bytes, label = [7, 10], by its wire format
 EXAMPLE = bytes.fromhex("0a250a120a05696d61676512090a070a05ffd8ff41420a0f0a056c6162656c12061a040a02070a")
@@ -182,3 +185,12 @@ def test_damaged_files_end_with_a_status(loaderkit, data, kind, junk, at):
     path.write_bytes(content[:at] + junk + content[at + len(junk) :])
     for command in ("inspect", "lint"):
         assert loaderkit(command, path.name).status in (0, 1, 2, 3)
+
+
+def test_tokens_and_lmdb_are_read(tmp_path, loaderkit):
+    """By the commands, as files of records."""
+    lk.write([{"tokens": np.arange(4, dtype=np.uint16)}] * 3, tmp_path / "a.tokens")
+    for command in ("inspect", "verify", "lint", "first"):
+        ran = loaderkit(command, str(tmp_path / "a.tokens"))
+        assert ran.status == 0, ran.err
+    assert loaderkit("inspect", str(tmp_path / "a.tokens"), "--json").documents[0]["records"] == 3

@@ -86,6 +86,7 @@ def test_dir_shows_public_names_only(room):
         "combine",
         "errors",
         "features",
+        "formats",
         "interop",
         "samplers",
         "sources",
@@ -153,7 +154,7 @@ def test_a_star_import_brings_the_core():
     assert {*dir(lk)} - {*lk.__all__} == {
         *("CheckpointHandler", "CheckpointRestore", "CheckpointSave"),
         *("ShardByJaxProcess", "ShardBySharding", "device_iterator", "__version__"),
-        *("combine", "errors", "interop", "samplers", "sources", "testing", "transforms"),
+        *("combine", "errors", "formats", "interop", "samplers", "sources", "testing", "transforms"),
     }
 
 

@@ -52,14 +52,8 @@ IMPORTS = {
     "_loader": "errors _base _system _chunk_cache _order _plan _state samplers sources transforms _runtime.executors "
     "_runtime.worker _runtime.feeder _runtime.cluster _iterator _stats",
     "offline": "errors _base _system _order _formats _packing samplers sources transforms _runtime.worker _loader",
-<<<<<<< HEAD
-    "datasets": "errors _base _system sources _loader writing",
-    "writing": "errors _base _system _formats _storage sources transforms _runtime.worker _loader",
-=======
     "datasets": "errors _base _system formats _storage _record_index sources _loader writing",
-    "writing": "errors _base _system _order formats _formats _storage samplers sources transforms _runtime.worker "
-    "_loader",
->>>>>>> e05394b (Tests of names and imports keep what a reader gains by: no list of allowed words, no exact list of a worker's modules, no limit of lines)
+    "writing": "errors _base _system formats _formats _storage sources transforms _runtime.worker _loader",
     "observe": "_base _system _iterator _loader _order _plan _runtime.worker _stats sources transforms",
     "checkpoint": "_files",
     "interop": "_base",

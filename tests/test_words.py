@@ -12,54 +12,6 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "loaderkit"
 PAGE = (ROOT / "docs/architecture.md").read_text()
 
-<<<<<<< HEAD
-# Words of the field and of the language, with their usual meaning. One that a newcomer to data loading may not know, or
-# that means something narrower here, belongs in the glossary of docs/architecture.md instead.
-PLAIN = """
-    access advice agreement ahead alias an analysis announced answer any arguments arithmetic array arrays arrow as
-    assignment attempts augment bad balanced bar base batch batches batching beginning best blame blocks boot
-    bound braces bucketized buckets buffer build bulk by byte bytes cache cached call calling calls canonical
-    card cards cat center change changed check checked checkpoint checks checksum checksums chosen chunked chunks chw
-    cipher cli client closable closed closing cluster codec collector column columns combine come coming command
-    comparison compile compiled component components composed concat conclusion config conformance constants
-    contact content contents context convert coordination copies counted counters create crop crops crossed csv curves
-    data dataset datasets decisions decode decoded decoder decoders delivery demo describe described description
-    descriptors device differ difference digest digits direct directory discarded distinct doctor document dtypes
-    documents domain drop dropped dropping dtd each encoded ended encoder encoding end ends engine entry environment
-    epoch epochs error errors event eviction example exceptions executor executors exit experiment experimental
-    experiments explain explanation exposed extension extras factory facts failed failure fair feature features feeds
-    fetch fetched fetcher fetching field fields files filter filtered filters find finder finding findings
-    fingerprint fingerprints finished first fit flat flip float folder follow followed footer forbidden foreign
-    form format formats from fsspec function generators geometry give global globals grain group grouped groups
-    handler hashed hashing header hints hot html hwc id identity image importable indexed indices inline inner
-    input inspect inspection installed integer integers interleave interleaved interop item iterator jax jobs
-    joined joiner joint jpeg json kept keras keys kill known label labels lanes launch lazy leaf leaves lease
-    length lent libraries library limit limits line lines link lint listing live lmdb load loader loaderkit local
-    lock locked locks log loose losses lost made main make malformed map mapped masks mean measure measured megatron
-    member members memory merge messages metadata meter method methods miscounted mismatch missing mixed mixing
-    modules moments multi multiprocessing name named names naming no normalize not notes npy null numbers
-    numeric numerics object objects observe obstore offline on one open opened operation operations optional options
-    orbax order orders outputs pack package packed packer packing pad padding page pages pair parallel
-    parameters parquet parser partial parts passed permutation permutations pickled pickler pickling pipeline
-    pixels place placement places plain plan planned plans platform plus policy pool positions preview printable
-    process progress prometheus protocol purity py python question queued raised random range ranges read reader
-    readers reading reads ready records reducers refresh refusal region release remote replacement report
-    requested resample resize resized resources restart restore result resume retry retrying reweigh rng robin round
-    row rows rules run runner running runs runtime sampler samplers samples save saved scan scanned scans
-    scattered scheduler sealed search section seed seeded seeding seekable seen segments selection sent
-    sequential set settings setup shaped shapes shard sharding shards shared shares sheet shell shifted show
-    shown shuffle shuffled sides singles sizes skip slice slots snapshot sort source sources space span spans
-    spec split splits stack stacking staged stages stall stamp standard start state stateful states stats status
-    steps stop storage store stored streams strict strided structure subset substituted summary supervised
-    supervisor system table tables tagged taken tar target targets tasks tensor testing text texts tf tfds
-    tfrecord thread threads timeout to token tokens torch totals trailer train trainer training transformation
-    transforms transport tree tuple turn unequal unfit unpacking unpickler unread unreadable up usage user value values
-    variable vector verdict verify version versions view voc vocabulary wait waited waiting warning watch watched
-    weight weighted weights whole windowed windows with without workers write writer writing written xml yields
-    zip zipped
-"""
-=======
->>>>>>> e05394b (Tests of names and imports keep what a reader gains by: no list of allowed words, no exact list of a worker's modules, no limit of lines)
 # Grain's names are Grain's, in a room of their own beside ours; the demo shows what a user writes.
 MAY_SHARE_NAMES = ("interop/grain/", "demo/")
 

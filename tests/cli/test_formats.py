@@ -187,10 +187,10 @@ def test_damaged_files_end_with_a_status(loaderkit, data, kind, junk, at):
         assert loaderkit(command, path.name).status in (0, 1, 2, 3)
 
 
-def test_tokens_and_lmdb_are_read(tmp_path, loaderkit):
+def test_tokens_are_read(tmp_path, loaderkit):
     """By the commands, as files of records."""
     lk.write([{"tokens": np.arange(4, dtype=np.uint16)}] * 3, tmp_path / "a.tokens")
-    for command in ("inspect", "verify", "lint", "first"):
+    for command in ("inspect", "verify", "lint"):
         ran = loaderkit(command, str(tmp_path / "a.tokens"))
         assert ran.status == 0, ran.err
     assert loaderkit("inspect", str(tmp_path / "a.tokens"), "--json").documents[0]["records"] == 3

@@ -8,41 +8,6 @@ import numpy as np
 
 import loaderkit as lk
 
-<<<<<<< HEAD
-# Each costs every worker of every run its import: a new one is put here on purpose.
-# fmt: off
-OF_EVERY_WORKER = {
-    "loaderkit", "loaderkit.errors",
-    *(f"loaderkit._base{name}" for name in (
-        "", ".extras", ".hints", ".integers", ".lazy_package", ".notes", ".numbers", ".structure", ".tree", ".version",
-    )),
-    *(f"loaderkit._engine{name}" for name in ("", ".task")),
-    *(f"loaderkit._stats{name}" for name in ("", ".counters")),
-    *(
-        f"loaderkit._order{name}"
-        for name in ("", ".cursor", ".facts", ".failure", ".fill", ".loss", ".metadata", ".mixing", ".rng")
-    ),
-    *(f"loaderkit._system{name}" for name in (
-        "", ".arithmetic", ".byte_order", ".descriptors", ".file_identity", ".importable", ".limits", ".numerics",
-        ".one_thread", ".platform", ".shared_memory", ".start_folder",
-    )),
-    *(f"loaderkit._runtime{name}" for name in (
-        "", ".memory", ".memory.arena_view", ".memory.batch_layout", ".start", ".start.preparation",
-        ".start.standard_library", ".start.warning_filters", ".transport", ".transport.exceptions",
-        ".transport.out_of_band", ".transport.pickling", ".transport.wire", ".worker", ".worker.bad_record_handler",
-        ".worker.bulk_read",
-        ".worker.heartbeat", ".worker.made_rows", ".worker.main", ".worker.meter",
-        ".worker.program", ".worker.read_ahead", ".worker.reading",
-        ".worker.retrying", ".worker.column_rows", ".worker.output_weight", ".worker.task_runner",
-    )),
-    *(f"loaderkit.sources{name}" for name in ("", ".known_files", ".naming", ".optional", ".protocol", ".tables")),
-    *(f"loaderkit.transforms{name}" for name in (
-        "", ".base", ".column", ".level", ".pace", ".padding", ".pipeline", ".run", ".seeding", ".stack", ".stages",
-        ".operation_names",
-    )),
-}
-# fmt: on
-=======
 # What plans, iterates and opens is the trainer's; what reads and writes files comes with the source that does.
 NEVER = {
     "_chunk_cache", "_files", "_formats", "_iterator", "_loader", "_mixture", "_packing", "_plan", "_record_index",
@@ -50,7 +15,6 @@ NEVER = {
     "writing", "formats",
 }  # fmt: skip
 MOST = 84  # files of the package that every worker of every run imports: more has a reason
->>>>>>> e05394b (Tests of names and imports keep what a reader gains by: no list of allowed words, no exact list of a worker's modules, no limit of lines)
 
 
 class Modules:

@@ -327,14 +327,14 @@ REMAINDERS = st.sampled_from(["keep", "drop", "pad", "wrap"])
 @st.composite
 def sources(draw: st.DrawFn) -> Source:
     """Any source, up to two wrappers around it, with at least one record."""
-    source = Source(draw(st.sampled_from(sorted(RECORDS))), draw(COUNTS))
+    source = Source(draw(st.sampled_from([*sorted(RECORDS), *["tokens"] * 6])), draw(COUNTS))
     for _ in range(draw(st.sampled_from([0, 0, 1, 2]))):
         assume(source.records)
         words = ["subset", "concat", "mapped", "zipped", "cached"]
         words += ["windows"] * (
             source.word in ("numbers", "dicts", "columns", "memory", "range", "arrays", *WRITTEN)
         )
-        words += ["packed"] * 2 * (source.word == "tokens" and source.count > 1)
+        words += ["packed"] * 6 * (source.word == "tokens" and source.count > 1)
         source = Source(draw(st.sampled_from(words)), 0, draw(st.integers(1, 3)), source)
     assume(source.records)
     return source
@@ -342,7 +342,7 @@ def sources(draw: st.DrawFn) -> Source:
 
 @st.composite
 def samplers(draw: st.DrawFn) -> Sampled:
-    word = draw(st.sampled_from(["index", "index", *ORDERS]))
+    word = draw(st.sampled_from(["index", "buckets", *ORDERS]))
     epochs = {"sequential": 1, "staged": None, "of_lanes": None}
     often = epochs.get(word, draw(st.sampled_from([1, 2, 2, None])))
     return Sampled(word, draw(st.integers(1, 4)), draw(st.booleans()), often)
@@ -364,7 +364,7 @@ def of_tokens(draw: st.DrawFn, ops: list[Op], *, changing: bool) -> tuple[list[O
     source = Source("tokens", draw(st.sampled_from([2, 7, 11, 13, 16])))
     if draw(st.booleans()):
         source = Source(draw(st.sampled_from(["subset", "concat", "cached"])), 0, 1, source)
-    word = draw(st.sampled_from(["pad_to", "pad_batch"] + ["pack"] * changing))
+    word = draw(st.sampled_from(["pad_to", "pad_batch"] + ["pack"] * 3 * changing))
     if word != "pad_batch":
         return [Op(word, draw(st.integers(1, 5))), *ops], source
     last = max((place for place, op in enumerate(ops) if op.kind == "batch"), default=None)
@@ -397,7 +397,7 @@ def data_of(
         sampled = replace(sampled, word="mixed") if sampled.word == "named" else sampled
         return ops, Source("numbers", draw(COUNTS)), sampled
     source = draw(sources())
-    if draw(st.integers(0, 5)) >= (2 if sampled.word == "buckets" else 5):
+    if draw(st.integers(0, 5)) >= (2 if sampled.word == "buckets" else 4):
         ops, source = draw(of_tokens(ops, changing=changing))
     elif draw(st.integers(0, 11)) == 11:
         ops, source = draw(of_unlike_parts(ops, sampled))
@@ -424,7 +424,7 @@ def pipelines(draw: st.DrawFn, changing: bool) -> Pipeline:
         1 if not changing else draw(st.integers(1, 6)) if odd else hosts * draw(st.sampled_from([1, 1, 2]))
     )
     finite = streams > 1 and sampled.epochs is not None
-    if draw(st.integers(0, 5)) or finite:
+    if draw(st.integers(0, 3)) or finite:
         whole = draw(st.booleans())
         fit = 1 if odd else math.lcm(streams, hosts)
         rows = draw(st.integers(1, 3)) * (fit if whole else -(-fit // hosts))
@@ -457,7 +457,7 @@ def pipelines(draw: st.DrawFn, changing: bool) -> Pipeline:
         drop_remainder=draw(st.sampled_from([False, False, True])),
         policy=policy,
         bad=draw(st.frozensets(keys, max_size=3))
-        if source.word != "unlike" and (policy != "raise" or draw(st.integers(0, 7)) == 7)
+        if source.word != "unlike" and (policy != "raise" or draw(st.integers(0, 3)) == 3)
         else frozenset(),
         batched=draw(st.booleans()) and source.word != "unlike",  # whose parts it hides
         epoch=epoch,

@@ -123,7 +123,8 @@ class Reference:
                 self.p.losses[index] = instead
         if self.p.policy == "replace":
             raise Failed("BadRecordsError")
-        return [] if self.p.policy == "skip" else [((index,), self.p.stand_in(index))]
+        first = [0 for op in self.p.of_records if op.kind == "flat_map"]  # a stand-in is a first child
+        return [] if self.p.policy == "skip" else [((index, *first), self.p.stand_in(index))]
 
     def now(self, make: Callable[[], Any]) -> Callable[[], Any]:
         """Made at once where the number of rows depends on it, also what no batch takes."""

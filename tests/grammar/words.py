@@ -189,7 +189,8 @@ def _pad_batch(bounds: tuple[int, ...]) -> Any:
 def _pack(by: int) -> Any:
     def call(rows: list[Any]) -> Any:
         documents = [row["tokens"] for row in rows]
-        planned = naive_rows([*map(len, documents)], ROW, HOW[by % 3], "split")
+        rows = naive_rows([*map(len, documents)], ROW, HOW[by % 3], "split")
+        planned = sorted(map(sorted, rows))  # rows, and pieces in them, are in the order of the documents
         return [laid_out([documents[d][start : start + n] for d, start, n in pieces]) for pieces in planned]
 
     return call

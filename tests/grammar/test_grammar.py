@@ -160,9 +160,10 @@ def check_all(p: Pipeline, data: st.DataObject, kind: str) -> None:
     expected, lost = expected_of(p)
     others = others_of(p, data)
     resumed, _ = expected_of(others) if others is not p else (expected, lost)
-    agree = p.changes and p.stop is not None and p.last and p.last.remainder == "pad" and p.hosts > 1
-    if agree and any(error for _, error in expected):
-        return  # one host fails, and the others are told
+    if ends_by_error(p, expected):
+        return
+    if ends_by_error(others, resumed):
+        others, resumed = p, expected
     found, bad, _ = run(p, running)
     for one, other in zip(found, expected, strict=True):
         same(one, other)
@@ -185,6 +186,13 @@ def check_all(p: Pipeline, data: st.DataObject, kind: str) -> None:
         check_places(p, running, expected, data)
     if p.sampled.word in MIXED and p.stop is None and len(p.records) > 2:
         check_other_weights(p, running, step, expected, saved)
+
+
+def ends_by_error(p: Pipeline, expected: list[Outcome]) -> bool:
+    """Whether one host of some that agree on the last step fails: the others are told, each after steps of its own."""
+    padded = p.last is not None and p.last.remainder == "pad"
+    agree = p.changes and padded and p.stop is not None and p.hosts > 1
+    return agree and any(error for _, error in expected)
 
 
 def check_other_weights(

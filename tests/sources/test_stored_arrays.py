@@ -14,6 +14,7 @@ import xarray
 import zarr
 
 import loaderkit as lk
+from loaderkit.sources.stored_arrays import _identified
 
 pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX may be loaded by another test
 
@@ -175,3 +176,13 @@ def test_plain_zarr_without_names_of_dimensions(tmp_path):
     assert lk.ArraysDataSource(tmp_path / "a.zarr", 0).chunk_records == 5
     plain = lk.ArraysDataSource(lambda: {"x": X}, 0)
     assert not hasattr(plain, "chunk_records") and np.array_equal(plain.take([2, 1])["x"], X[[2, 1]])
+
+
+@pytest.mark.parametrize("name", ["zarr.json", ".zmetadata", ".zgroup"])
+def test_the_version_of_a_zarr_folder_is_that_of_its_metadata(tmp_path, name):
+    """A folder's own time says nothing of a file that is written again in it."""
+    assert _identified(str(tmp_path)) == str(tmp_path)
+    (tmp_path / "x").touch()
+    (tmp_path / name).touch()
+    assert _identified(str(tmp_path)) == str(tmp_path / name)
+    assert _identified(str(tmp_path / "x")) == str(tmp_path / "x")

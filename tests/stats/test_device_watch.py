@@ -7,6 +7,7 @@ import pytest
 
 import loaderkit as lk
 from loaderkit._iterator import device_watch
+from loaderkit._stats.text import percent
 
 
 class Loss:
@@ -40,6 +41,7 @@ def test_an_idle_device_is_seen():
     assert stats.exposed.calls >= 3
     assert 0.3 < stats.exposed.share < 1.0  # 5 of 40 ms or more are the device's
     assert stats.exposed_waiting == pytest.approx(stats.waiting * stats.exposed.share)
+    assert f"  device idle meanwhile {percent(stats.exposed_waiting)}" in str(stats)
 
 
 def test_a_device_that_is_at_work_is_not_idle():

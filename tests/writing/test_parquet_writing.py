@@ -54,12 +54,23 @@ def test_values_that_differ_between_records(tmp_path, kind):
 @BOTH
 def test_other_libraries_read_the_columns(tmp_path, kind):
     """Numbers, texts and lists of numbers are those of Arrow."""
-    records = [{"text": str(row), "label": row, "ids": np.arange(row, dtype=np.int32)} for row in range(300)]
+    records = [
+        {
+            "text": str(row),
+            "label": row,
+            "ids": np.arange(row, dtype=np.int32),
+            "pcm": np.arange(2, dtype=np.int16),
+        }
+        for row in range(300)
+    ]
     path = str(tmp_path / f"a.{kind}")
     lk.write(records, path)
     table = pq.read_table(path) if kind == "parquet" else pa.ipc.open_file(path).read_all()
     assert table.schema.field("ids").type == pa.list_(pa.int32())
-    assert table.to_pylist() == [{**record, "ids": record["ids"].tolist()} for record in records]
+    assert table.schema.field("pcm").type == pa.list_(pa.int16())
+    assert table.to_pylist() == [
+        {**record, "ids": record["ids"].tolist(), "pcm": record["pcm"].tolist()} for record in records
+    ]
 
 
 @BOTH

@@ -17,6 +17,7 @@ from round_trip import MIXED, RECORDS, same
 
 import loaderkit as lk
 from loaderkit._system.made_folder import MADE
+from loaderkit.writing.byte_file import ByteFile
 
 SOURCES = {
     "array_record": lk.ArrayRecordDataSource,
@@ -552,3 +553,14 @@ def test_a_set_of_version_0_1_is_recognised(tmp_path):
     with pytest.raises(FileExistsError, match="got '00001-of-00002"):
         again()
     assert os.listdir(path) == ["00001-of-00002.jsonl"]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a disk that is always full")
+def test_a_file_that_is_given_up_says_nothing_of_a_full_disk():
+    """What made the writer give it up is the error."""
+    for end, error in (("abandon", None), ("close", "No space left on device: '/dev/full'")):
+        file = ByteFile("/dev/full")
+        file.add(b"what is only in memory yet")
+        with contextlib.nullcontext() if error is None else pytest.raises(OSError, match=error):
+            getattr(file, end)()
+        file._file.raw.close()

@@ -47,7 +47,9 @@ def test_members_that_lie_apart(loaderkit, tmp_path, monkeypatch):
     """Are one record again; sources refuse them."""
     monkeypatch.chdir(tmp_path)
     parts = [("1", {"a": b"1"}), ("0", {"a": b"2"}), ("1", {"b": b"3"}), ("0", {"B": b"4"})]
-    tar_of("x.tar", parts)
+    tar_of("x.tar", [*parts[:3], ("__meta__/1", {"json": b"{}"}), parts[3]])
+    with tarfile.open("x.tar", "a") as archive:
+        archive.addfile(tarfile.TarInfo("README"))  # no field of a record
     assert loaderkit("show", "x.tar").status == 3
     assert loaderkit("sort", "x.tar", "-o", "y.tar").status == 0
     assert records_of("y.tar") == [

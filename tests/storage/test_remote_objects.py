@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import queue
 import threading
 import time
 
@@ -10,6 +11,7 @@ import pytest
 
 from loaderkit import FileChangedError
 from loaderkit._storage import attempts, object_client, remote_objects
+from loaderkit._storage.fetch_threads import FetchThreads
 from loaderkit._storage.names import file_parts
 from loaderkit._storage.open_ranges import open_ranges
 from loaderkit._storage.range_reader import ObjectVersion
@@ -376,3 +378,14 @@ def test_an_answer_that_does_not_say_its_size(server, opened, act, header):
     ):
         read(ranges, (0, 3, 9))
     assert len(server.requests) == 1
+
+
+def test_a_thread_that_fetches_does_not_keep_its_process():
+    """A request that a server doesn't answer may take minutes: the interpreter ends without it."""
+    threads, seen = FetchThreads(), queue.SimpleQueue()
+    threads.enter()
+    threads.submit([lambda: seen.put(threading.current_thread())])
+    worker = seen.get(timeout=20)
+    threads.leave()
+    worker.join(20)
+    assert worker.daemon and not worker.is_alive()

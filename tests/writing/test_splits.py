@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loaderkit.datasets.splits import SplitSlice, slices_of
+from loaderkit.datasets.splits import SplitSlice, check_split, slices_of
 
 LENGTHS = {"train": [4, 0, 3, 5], "test": [3], "a-b_1": [250]}
 
@@ -120,3 +120,6 @@ def test_what_is_wrong_is_named(text, message):
         slices_of(text, LENGTHS)
     with pytest.raises(TypeError, match=r"^split: expected a text, got a list; write 'train'"):
         slices_of(["train"], LENGTHS)
+    for nothing in ([], [1], None):
+        with pytest.raises(TypeError, match=r"^split: expected a text, got a \w+; write for example"):
+            check_split(nothing)

@@ -10,6 +10,7 @@ import pytest
 from refusals import loader_of
 
 import loaderkit as lk
+from loaderkit._loader.loader import variant_of
 from loaderkit.transforms import image
 
 
@@ -136,3 +137,15 @@ def test_a_state_stays_small_and_asks_the_operations_once():
     fewer = iter(loader_of(*operations[1:], lk.Batch(2)))
     with pytest.warns(UserWarning, match="the operations changed"):
         fewer.set_state(it.get_state())
+
+
+def test_a_variant_of_a_loader_saves_the_names_of_its_own_operations() -> None:
+    """Also after the loader has saved those of its own."""
+
+    def saved(loader: lk.DataLoader[Any]) -> Any:
+        return json.loads(iter(loader).get_state())["parameters"]
+
+    loader = lk.load(range(4), transformations=[abs])
+    before = saved(loader)
+    assert [each["name"] for each in saved(variant_of(loader, operations=(lk.Map(float),)))] == ["float"]
+    assert saved(loader) == saved(variant_of(loader, worker_count=0)) == before

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import loaderkit as lk
-from loaderkit._engine.task import Discarded, ReadRows, Slot, Target
+from loaderkit._engine.task import BatchMade, Discarded, MakeBatch, ReadRows, Slot, Span, Target
 from loaderkit._runtime.transport.out_of_band import OutOfBandPickle
 from loaderkit._runtime.transport.pickling import Packer
 from loaderkit._runtime.worker.main import _Worker
@@ -80,6 +80,26 @@ def test_a_loss_counts_once_where_its_task_was_interrupted_and_is_done_again() -
         runner.do(batches_of(2, 4))
     result, _ = runner.do(batches_of(2, 4))
     assert [(loss.index, loss.instead) for loss in result.losses] == [(2, 3)]
+
+
+class Holding(Alone):
+    """Also holds an output of four rows."""
+
+    def output(self, task: int, *, private: bool) -> list[list[Any]]:
+        return [[{"x": np.arange(3)} for _ in range(4)]]
+
+
+def test_a_batch_of_the_last_level_says_what_its_rows_look_like() -> None:
+    """Later ones are then written in place; an inner Batch's rows say nothing of them."""
+    program = Program(Source(-1), (lk.Batch(4), lk.Map(dict), lk.Batch(4)), None, ReadOptions(), False)
+    runner = TaskRunner(program, Holding(), Meter())  # type: ignore[arg-type]
+    layouts = []
+    for level in (1, 2):
+        result, _ = runner.do(MakeBatch(7, level, np.arange(4), (Span(3, 0, 0, 4),), (0,)))
+        assert isinstance(result, BatchMade) and result.failure is None
+        layouts.append(result.layout)
+    assert layouts[0] is None
+    assert layouts[1] is not None and layouts[1].nbytes(4) >= 4 * 3 * 8
 
 
 class Arena:

@@ -20,7 +20,7 @@ def rows_as_column(rows: Sequence[Any]) -> Column:
     >>> rows_as_column([1, 2]), rows_as_column([1, "a"])
     (array([1, 2]), [1, 'a'])
     """
-    return column_of(rows, set(map(type, rows)))
+    return column_of(rows, set(map(type, rows)), views=False)
 
 
 class MeasuredValues:

@@ -111,7 +111,7 @@ def _fill_from_arrays(column: Sequence[Any], out: np.ndarray) -> bool:
     return True
 
 
-def column_of(leaves: Sequence[Any], types: set[type], *, views: bool = False) -> Column:
+def column_of(leaves: Sequence[Any], types: set[type], *, views: bool) -> Column:
     """The leaves as an array in which row r equals `np.asarray(leaves[r])`, or as a list where there is no such array.
 
     Args:
@@ -119,7 +119,7 @@ def column_of(leaves: Sequence[Any], types: set[type], *, views: bool = False) -
         types: the set of their types.
         views: whether rows that lie side by side in one array may stay there: nothing writes to it later.
 
-    >>> column_of([1, 2], {int}), column_of([1, 2.5], {int, float})
+    >>> column_of([1, 2], {int}, views=False), column_of([1, 2.5], {int, float}, views=False)
     (array([1, 2]), [1, 2.5])
     """
     if not all(map(_may_be_exact, types)):

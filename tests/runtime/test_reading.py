@@ -34,6 +34,29 @@ class Together:
         return key
 
 
+def test_a_debugger_sees_reads_and_operations_in_its_own_thread():
+    """Whatever threads and workers the loader has."""
+    seen = []
+
+    class Source:
+        def __len__(self) -> int:
+            return 6
+
+        def __getitem__(self, key: int) -> int:
+            seen.append(threading.current_thread())
+            return key
+
+    loader = lk.DataLoader(
+        data_source=Source(),
+        sampler=lk.SequentialSampler(6),
+        operations=[lambda x: (seen.append(threading.current_thread()), x)[1]],
+        worker_count=2,
+        read_options=lk.ReadOptions(num_threads=3),
+    )
+    assert list(loader.debug()) == [*range(6)]
+    assert len(seen) == 12 and {*seen} == {threading.current_thread()}
+
+
 @pytest.mark.parametrize("workers", [0, 1])
 def test_reads_of_one_worker_overlap(workers):
     """As many as there are threads; otherwise the source would break its barrier."""

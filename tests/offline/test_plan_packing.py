@@ -414,7 +414,9 @@ def test_a_damaged_plan_is_no_bad_record(policy, tmp_path):
     lk.plan_packing(lengths, 8, tmp_path / "a.plan", block=8)
     source = lk.PackedDataSource(documents, lk.plan_packing(lengths, 8, tmp_path / "a.plan", block=8))
     loader = lk.load(source, num_epochs=1, on_record_error=policy, batch_size=2)
-    words = np.memmap(tmp_path / "a.plan", np.uint8, "r+")
+    words, seen = np.memmap(tmp_path / "a.plan", np.uint8, "r+"), (tmp_path / "a.plan").stat()
     words[len(words) // 4] ^= 1
+    words.flush()
+    os.utime(tmp_path / "a.plan", ns=(seen.st_atime_ns, seen.st_mtime_ns))  # a disk that fails writes no time
     with pytest.raises(lk.ChecksumError, match=r"a\.plan"):
         list(loader)

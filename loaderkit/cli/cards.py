@@ -73,6 +73,8 @@ def is_image(value: Any) -> bool:
 
     >>> is_image(b"GIF89a" + bytes(4)), is_image(np.zeros((28, 28), np.uint8)), is_image(b"text")
     (True, True, False)
+    >>> is_image(np.zeros((28, 28))), is_image("GIF89a")
+    (False, False)
     """
     if isinstance(value, bytes | bytearray | memoryview):
         return image_header(bytes(value[:64])) is not None

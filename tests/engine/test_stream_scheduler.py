@@ -12,10 +12,11 @@ from engine_world import World, drain
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loaderkit._engine.element_queue import QueuedRun
+from loaderkit._engine.element_queue import ElementQueue, QueuedRun
 from loaderkit._engine.logical_stream import stream_of
 from loaderkit._engine.read_windows import note_windows
 from loaderkit._engine.task import End, ReadStream
+from loaderkit._order.loss import Loss
 
 CUTS = {
     "workers": st.integers(0, 3),
@@ -351,6 +352,20 @@ def test_rows_that_are_dropped_as_they_come_behind_the_end_are_let_go_of(task_ro
         while stream not in world.ended and world.pop(stream):
             pass
     world.wind_up()
+
+
+def test_behind_too_many_bad_records_in_a_row_nothing_more_is_read():
+    queue = ElementQueue()
+    losses = tuple(Loss(place, 20 + place, 120 + place, 20 + place, "source", "bad") for place in (1, 2))
+    begins = np.array([[20]])
+    queue.runs.append(QueuedRun(1, records=3, losses=losses, done=True, size=1, begins=begins))
+    queue.give_up_lost(3)
+    assert not queue.ended
+    queue.runs.append(
+        QueuedRun(2, records=1, losses=(replace(losses[0], place=0),), done=True, begins=begins)
+    )
+    queue.give_up_lost(3)
+    assert queue.ended and queue.runs[1].failed is not None
 
 
 def test_a_stream_knows_how_often_it_has_begun_again():

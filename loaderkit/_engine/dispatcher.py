@@ -161,9 +161,25 @@ class Dispatcher:
             return None
         if self._to_redo and self._to_redo[0].suspect and self._workers[worker]:
             return None  # until a worker is idle
-        in_flight = self._to_redo.popleft() if self._to_redo else self._next_in_flight()
-        if in_flight is None:
-            return None
+        if self._to_redo:
+            in_flight = self._to_redo.popleft()
+        else:
+            for _ in range(len(self._turn)):
+                stream = self._turn[0]
+                self._turn.rotate(-1)
+                if self._starves(stream):
+                    continue
+                try:
+                    next_task = self._streams[stream].next_task()
+                except MemoryError as error:
+                    self._no_memory[stream] = (error, self._times_freed)
+                    continue
+                self._no_memory.pop(stream, None)
+                if next_task is not None:
+                    in_flight = InFlightTask(stream, next_task)
+                    break
+            else:
+                return None
         task = in_flight.task
         if in_flight.suspect:
             self._alone.add(worker)
@@ -180,22 +196,6 @@ class Dispatcher:
 
     def _has_room(self, worker: WorkerId) -> bool:
         return len(self._workers[worker]) < self._pace.tasks_ahead()
-
-    def _next_in_flight(self) -> InFlightTask | None:
-        for _ in range(len(self._turn)):
-            stream = self._turn[0]
-            self._turn.rotate(-1)
-            if self._starves(stream):
-                continue
-            try:
-                task = self._streams[stream].next_task()
-            except MemoryError as error:
-                self._no_memory[stream] = (error, self._times_freed)
-                continue
-            self._no_memory.pop(stream, None)
-            if task is not None:
-                return InFlightTask(stream, task)
-        return None
 
     def done(self, worker: WorkerId, task: int, attempt: int, result: TaskResult | Discarded) -> bool:
         """A worker has finished a task. False if that attempt isn't the current one: nothing changed."""

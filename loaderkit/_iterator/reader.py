@@ -133,7 +133,38 @@ class StreamReader(Generic[P, PlanT]):
         num_steps = self.plan.num_steps
         if num_steps is not None and self.position.step >= num_steps and not self._closed:
             raise StopIteration
-        self._fetch()
+        self.check_open()
+        if self._in_transition:
+            self._restart_at(self.position)
+        if self._ready:
+            self.executor.check()
+        elif self._error is not None:
+            # Raised again as it came, or its traceback would grow with every call.
+            raise BaseException.with_traceback(self._error, self._raised_at)
+        while not self._ready:
+            stream = self._open_stream()
+            begun, blocked = time.perf_counter_ns(), stream.blocked[0]
+            self.meter.before_asking(begun)
+            self._in_transition = True
+            try:
+                result = stream.next()
+            except BaseException as error:
+                self.meter.asked(begun, stream.blocked[0] - blocked, given=0)
+                self._restart_at(self.position)
+                if not isinstance(error, PoisonedError):
+                    raise
+                continue  # by an interrupt in this or another iterator of the loader: on with a new executor
+            given = len(result.values) if isinstance(result, Delivery) else 0
+            self.meter.asked(begun, stream.blocked[0] - blocked, given=given)
+            if not isinstance(result, Delivery):
+                self._in_transition = False
+                if isinstance(result, End):
+                    self._end(result.losses)
+                self._fail(result)
+            self._ready.extend(self._elements(result))
+            self._in_transition = False
+            while self.after_next:
+                self.after_next.pop()()
         if self._make_agreement is not None:
             self._agree(self._ready[0].facts, self._agreed_with(self._make_agreement))
 
@@ -162,44 +193,6 @@ class StreamReader(Generic[P, PlanT]):
             self._restart_at(self.position)
             self._error, self._raised_at = error, error.__traceback__
             raise
-
-    def _fetch(self) -> None:
-        """Makes the next element ready."""
-        self.check_open()
-        if self._ready and not self._in_transition:
-            self.executor.check()
-            return
-        if self._in_transition:
-            self._restart_at(self.position)
-        if self._error is not None:
-            # Raised again as it came, or its traceback would grow with every call.
-            raise BaseException.with_traceback(self._error, self._raised_at)
-        stream = self._open_stream()
-        begun, blocked = time.perf_counter_ns(), stream.blocked[0]
-        self.meter.before_asking(begun)
-        self._in_transition = True
-        try:
-            result = stream.next()
-        except BaseException as error:
-            self.meter.asked(begun, stream.blocked[0] - blocked, given=0)
-            self._restart_at(self.position)
-            if not isinstance(error, PoisonedError):
-                raise
-            # By an interrupt in this or another iterator of the loader: on with a new executor.
-            self._fetch()
-            return
-        given = len(result.values) if isinstance(result, Delivery) else 0
-        self.meter.asked(begun, stream.blocked[0] - blocked, given=given)
-        if isinstance(result, Delivery):
-            self._ready.extend(self._elements(result))
-            self._in_transition = False
-            while self.after_next:
-                self.after_next.pop()()
-            return
-        self._in_transition = False
-        if isinstance(result, End):
-            self._end(result.losses)
-        self._fail(result)
 
     def _elements(self, delivery: Delivery) -> Iterator[Element[P]]:
         """What was delivered, each with the position after it."""

@@ -99,16 +99,17 @@ class OneThread:
             again: whether it is called a second time where a library with several threads was loaded in the first call.
         """
         try:
-            self._begin()
+            self.begin()
             result = function()
-            if again and self._was_late():
-                self._begin()
+            if again and self.was_late():
+                self.begin()
                 result = function()
             return result
         finally:
-            self._end()
+            self.end()
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """Sets one thread; again, where a library was loaded since."""
         process = _process
         with process.lock:
             process.inside.add(self)
@@ -124,8 +125,8 @@ class OneThread:
                     to_put_back = process.replaced if library.shared else self._replaced
                     to_put_back.append((library, before if replaced is None else replaced))
 
-    def _end(self) -> None:
-        """Puts all back, also where `_begin` was interrupted."""
+    def end(self) -> None:
+        """Puts all back, also where `begin` was interrupted."""
         process = _process
         with process.lock:
             process.inside.discard(self)
@@ -133,7 +134,8 @@ class OneThread:
             if not process.inside:
                 _put_back(process.replaced)
 
-    def _was_late(self) -> bool:
+    def was_late(self) -> bool:
+        """Whether a library with several threads was loaded since `begin`."""
         process = _process
         if len(sys.modules) == process.modules and len(process.libraries) == self._known:
             return False
@@ -182,7 +184,7 @@ def _forked() -> None:
     # The worker threads aren't in the child, and one may have held the lock.
     _process.lock = threading.RLock()
     _process.inside.clear()
-    OneThread()._end()
+    OneThread().end()
 
 
 os.register_at_fork(after_in_child=_forked)

@@ -4,6 +4,7 @@ Any object with `__getitem__` is a sampler. All other methods and attributes are
 keys are read index by index; a missing seed, length or number of records is None.
 """
 
+from functools import partial
 from reprlib import repr as _short
 from typing import Any, Protocol, cast, runtime_checkable
 
@@ -71,7 +72,7 @@ def record_keys_of(sampler: Sampler, indices: Int64Array) -> Int64Array:
                 f"{name}: expected a key for each index, {indices.shape}, got keys of shape {keys.shape}"
             )
     else:
-        keys = np.array([_key_at(sampler, index) for index in indices.tolist()], dtype=np.int64)
+        keys = np.fromiter(map(partial(_key_at, sampler), indices.tolist()), np.int64, len(indices))
     if keys.size == 0:
         return np.empty(indices.shape, np.int64)
     if keys.dtype.kind not in "iu":

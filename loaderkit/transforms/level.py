@@ -104,40 +104,37 @@ class Level:
         """Runs the stages on the elements, piece by piece, without marking them."""
         if not self.stages:
             return run, None
-        begun = time.perf_counter_ns()
-        if len(self.stages) < 2 or len(run.values) <= 1:
-            run, failure, _ = self._through(run, start, begun)
-            return run, failure
-        made, failure, begun = self._timed(run.part(0, high := self.pace.size), start, begun)
-        while high < len(run.values) and failure is None:
-            low, high = high, high + self.pace.size
-            piece, failure, begun = self._timed(run.part(low, high), start, begun)
-            made.add(piece)
-        return made, failure
-
-    def _timed(self, piece: ElementRun, start: Cursor, begun: int) -> tuple[ElementRun, Failure | None, int]:
-        size = len(piece.values)
-        made, failure, ended = self._through(piece, start, begun)
-        self.pace.took((ended - begun) / (1e9 * len(self.stages)), elements=size)
-        return made, failure, ended
-
-    def _through(self, run: ElementRun, start: Cursor, begun: int) -> tuple[ElementRun, Failure | None, int]:
-        """All stages on a piece. begun: when the one before ended, so that the clock is read once a stage."""
-        failure = None
-        clock = time.perf_counter_ns
-        size = len(run.values)
-        for stage, counted in self.counted_stages:
-            try:
-                run = stage.apply(run, start)
-            except Stop as stop:
-                failure = _failure(stop.error, stage.label, run.begins[stop.taken][0])
-                run = stop.made
-            now, given = clock(), len(run.values)
-            counted[0] += now - begun  # all three behind the calls, which Ctrl-C may fall into
-            counted[1] += size
-            counted[2] += given
-            begun, size = now, given
-        return run, failure, begun
+        clock = time.perf_counter_ns  # read once a stage
+        begun, count = clock(), len(run.values)
+        in_pieces = len(self.stages) > 1 and count > 1
+        made: ElementRun | None = None
+        failure: Failure | None = None
+        low, high = 0, count
+        while True:
+            if in_pieces:
+                high = low + self.pace.size
+            piece, piece_begun = run.part(low, high) if in_pieces else run, begun
+            taken = size = len(piece.values)
+            for stage, counted in self.counted_stages:
+                try:
+                    piece = stage.apply(piece, start)
+                except Stop as stop:
+                    failure = _failure(stop.error, stage.label, piece.begins[stop.taken][0])
+                    piece = stop.made
+                now, given = clock(), len(piece.values)
+                counted[0] += now - begun  # all three behind the calls, which Ctrl-C may fall into
+                counted[1] += size
+                counted[2] += given
+                begun, size = now, given
+            if in_pieces:
+                self.pace.took((begun - piece_begun) / (1e9 * len(self.stages)), elements=taken)
+            if made is None:
+                made = piece
+            else:
+                made.add(piece)
+            low = high
+            if low >= count or failure is not None:
+                return made, failure
 
     def marked(self, run: ElementRun) -> tuple[ElementRun, Failure | None]:
         """The elements after the stages, as rows of the next Batch."""

@@ -75,7 +75,9 @@ class Pipeline:
             indices: (n,) int64, the records' indices.
             unread: the failure of the next read, None where no read failed.
         """
-        run, failure = self.levels[0].run(ElementRun(records, Singles(indices), None), ())
+        level = self.levels[0]
+        run, failure = level.work(ElementRun(records, Singles(indices), None), ())
+        run, failure = level.finished(run, failure, ())
         return self.rows_of(run, failure or unread)
 
     def rows_of(self, run: ElementRun, failure: Failure | None) -> tuple[ElementRun, Failure | None]:

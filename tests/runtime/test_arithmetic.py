@@ -162,9 +162,9 @@ def test_one_that_is_interrupted_as_it_begins_puts_all_back(two_threads, monkeyp
     """And one that ends while another one computes leaves the shared numbers to that."""
     before = numbers_of_threads()
     first, second = OneThread(), OneThread()
-    first._begin()
+    first.begin()
     assert second.run(numbers_of_threads, again=False) == [1] * len(two_threads) == numbers_of_threads()
-    first._end()
+    first.end()
     assert numbers_of_threads() == before
     monkeypatch.setattr(_process, "look", lambda: interrupted(0))
     monkeypatch.setattr(_process, "modules", -2)
@@ -274,7 +274,7 @@ def test_sets_of_texts_have_one_order_in_all_workers(monkeypatch):
 def test_a_child_that_is_forked_while_a_thread_computes_has_the_trainers_numbers(two_threads):
     """The thread isn't there, and may have held the lock."""
     before, computing = numbers_of_threads(), OneThread()
-    held = threading.Thread(target=lambda: (_process.lock.acquire(), computing._begin()))
+    held = threading.Thread(target=lambda: (_process.lock.acquire(), computing.begin()))
     held.start()
     held.join()
     shared = [n for n, library in zip(before, two_threads, strict=True) if library.shared]

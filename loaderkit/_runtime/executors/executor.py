@@ -10,6 +10,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from loaderkit._base.tree import unflatten
@@ -62,22 +63,18 @@ class Stream:
         executor: runs it.
         number: of the stream there.
 
+    next: gives the next elements, one at least, the failure in their place, or the end; waits for it. Raises
+        PoisonedError where the executor can't go on: the stream is opened again, in another, at the position.
     blocked: one number: nanoseconds for which `next` waited, or worked itself, in all.
     """
 
     def __init__(self, executor: "Executor", number: int) -> None:
         self._executor, self._number = executor, number
+        self.next: Callable[[], NextResult] = partial(executor.next, number)
         self.blocked = executor.blocked_cell(number)
         # A finalizer may run anywhere, so it only puts the number in a queue.
         self._end = weakref.finalize(self, executor.abandon, number)
         self._end.atexit = False
-
-    def next(self) -> NextResult:
-        """The next elements, one at least, the failure in their place, or the end. Waits for it.
-
-        Raises PoisonedError where the executor can't go on: the stream is opened again, in another, at the position.
-        """
-        return self._executor.next(self._number)
 
     def close(self) -> None:
         """Ends it; what is being made for it is discarded when it is finished."""

@@ -145,11 +145,27 @@ class RecordReader:
             task: its id.
             keys, indices: (n,) int64 each.
         """
+        ahead = self._ahead
+        waited = 0.0 if ahead is None else ahead.waited
         self._waited_for = True
+        begun, worked = time.perf_counter_ns(), time.thread_time_ns()  # as `timed`, without its calls
         try:
-            records, error = self._read(task, keys)
+            if ahead is not None:
+                records, error = ahead.take(task, keys.tolist())
+            elif self._each is not None:
+                records, error = _one_by_one(self._each, keys)
+            else:
+                records, error = self._call(keys.tolist())
         finally:
+            worked = time.thread_time_ns() - worked
+            taken = time.perf_counter_ns() - begun
             self._waited_for = False
+            if ahead is not None:
+                self.waited += ahead.waited - waited
+            elif taken > worked:
+                self.waited += (taken - worked) / 1e9
+            self.taken += taken
+            self.calls += 1
         failure = None
         if error is not None:
             of = indices[len(records) : len(records) + 1]
@@ -159,28 +175,6 @@ class RecordReader:
                 error.index = int(of[0])
             failure = Failure(error, f"source {type(self._source).__qualname__}", tuple(of.tolist()))
         return (records if self._guard is None else self._guard(records)), failure
-
-    def _read(self, task: int, keys: np.ndarray) -> Records:
-        if self._ahead is not None:
-            waited, begun_ns = self._ahead.waited, time.perf_counter_ns()
-            try:
-                return self._ahead.take(task, keys.tolist())
-            finally:
-                self.waited += self._ahead.waited - waited
-                self.taken += time.perf_counter_ns() - begun_ns
-                self.calls += 1
-        begun, worked = time.perf_counter_ns(), time.thread_time_ns()  # as `timed`, without its calls
-        try:
-            if self._each is not None:
-                return _one_by_one(self._each, keys)
-            return self._call(keys.tolist())
-        finally:
-            worked = time.thread_time_ns() - worked
-            taken = time.perf_counter_ns() - begun
-            if taken > worked:
-                self.waited += (taken - worked) / 1e9
-            self.taken += taken
-            self.calls += 1
 
     def timed(self, read: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """What `read` returns; the time for which it doesn't use the processor counts as waiting."""

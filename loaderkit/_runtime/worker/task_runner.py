@@ -6,7 +6,7 @@ Workers differ only in the *context* of their tasks: how a task reaches slots, e
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -43,7 +43,6 @@ from .program import Program
 from .reading import RecordReader
 
 Output = list[Any]  # one entry a part: a list of rows or elements, or a Block of rows
-_RowSource = Callable[[int, int], tuple[ElementRun, Failure | None]]  # rows of the records lo..hi of a task
 
 
 class TaskContext(Protocol):
@@ -122,10 +121,17 @@ class TaskRunner:
         try:
             begun, cpu = meter.enter(WORKING), time.thread_time_ns()
             other = reader.taken + meter.elsewhere
+            work = self._works[type(task)]
             # A batch_fn may have written into its rows: there is no second time.
             again = not isinstance(task, MakeBatch) or self._has_default_batch(task.level)
-            work = partial(self._do, task, begun, on_record_start)
-            result, output = self._one_thread.run(work, again=again)
+            try:  # as OneThread.run, without its call
+                self._one_thread.begin()
+                result, output = work(self, task, begun, on_record_start)
+                if again and self._one_thread.was_late():
+                    self._one_thread.begin()
+                    result, output = work(self, task, begun, on_record_start)
+            finally:
+                self._one_thread.end()
             if not isinstance(task, ReadStream):  # the rest of it is of its batches
                 self._batch_ns += round(1e9 * result.seconds) - (reader.taken + meter.elsewhere - other)
             if reader.counts_aside:
@@ -141,66 +147,29 @@ class TaskRunner:
                 reader.forget(task.id)  # the records after a failure
         return result, output
 
-    def _do(self, task: Task, begun: int, on_record_start: OnRecordStart | None) -> tuple[TaskResult, Output]:
-        waited = self.reader.waited
-        handler = self._bad_record_handler
-        if handler is not None:
-            handler.take_losses()  # of a task that was interrupted
-        failure: Failure | None
-        match task:
-            case ReadRows():
-                parts, output, failure, layout = self._do_read_rows(task, on_record_start)
-                rows_read = RowsRead(
-                    tuple(parts),
-                    failure,
-                    0 if failure is None else done_targets(task, parts),
-                    layout,
-                    seconds=(time.perf_counter_ns() - begun) / 1e9,
-                    waited=self.reader.waited - waited,
-                    nbytes=weight_of(output),
-                    losses=() if handler is None else handler.take_losses(),
-                )
-                return rows_read, output
-            case ReadStream():
-                run, failure = self._do_read_stream(task, on_record_start)
-                output = [self._elements_of(run, self._batched and self._has_default_batch(1))]
-                stream_read = StreamRead(
-                    len(run.values),
-                    self._cursors(run.begins),
-                    self._cursors(run.ends),
-                    failure,
-                    seconds=(time.perf_counter_ns() - begun) / 1e9,
-                    waited=self.reader.waited - waited,
-                    nbytes=weight_of(output),
-                    losses=() if handler is None else handler.take_losses(),
-                )
-                return stream_read, output
-            case MakeBatch():
-                run, failure, layout = self._do_make_batch(task)
-                output = [
-                    self._elements_of(
-                        run, task.level < self._last and self._has_default_batch(task.level + 1)
-                    )
-                ]
-                batch_made = BatchMade(
-                    len(run.values),
-                    self._cursors(run.begins),
-                    self._cursors(run.ends),
-                    failure,
-                    layout,
-                    seconds=(time.perf_counter_ns() - begun) / 1e9,
-                    nbytes=weight_of(output),
-                )
-                return batch_made, output
-
     # --- elements and rows in order, however many they are ------------------------------------------------------
 
-    def _do_read_stream(
-        self, task: ReadStream, on_record_start: OnRecordStart | None
-    ) -> tuple[ElementRun, Failure | None]:
-        if self._bad_record_handler is None:
-            return self._read_elements(task, on_record_start)
-        return self._bad_record_handler.make(task, 0, len(task.indices), on_record_start)
+    def _read_stream(
+        self, task: ReadStream, begun: int, on_record_start: OnRecordStart | None
+    ) -> tuple[StreamRead, Output]:
+        waited, handler = self.reader.waited, self._bad_record_handler
+        if handler is None:
+            run, failure = self._read_elements(task, on_record_start)
+        else:
+            handler.take_losses()  # of a task that was interrupted
+            run, failure = handler.make(task, 0, len(task.indices), on_record_start)
+        output = [self._elements_of(run, self._batched and self._has_default_batch(1))]
+        result = StreamRead(
+            len(run.values),
+            self._cursors(run.begins),
+            self._cursors(run.ends),
+            failure,
+            seconds=(time.perf_counter_ns() - begun) / 1e9,
+            waited=self.reader.waited - waited,
+            nbytes=weight_of(output),
+            losses=() if handler is None else handler.take_losses(),
+        )
+        return result, output
 
     def _read_elements(
         self, task: ReadStream, on_record_start: OnRecordStart | None
@@ -222,19 +191,36 @@ class TaskRunner:
                 break
         return self._pipeline.levels[0].finished(run, failure, task.start)
 
-    def _do_make_batch(self, task: MakeBatch) -> tuple[ElementRun, Failure | None, BatchLayout | None]:
+    def _make_batch(
+        self, task: MakeBatch, begun: int, on_record_start: OnRecordStart | None
+    ) -> tuple[BatchMade, Output]:
+        failure: Failure | None
+        layout: BatchLayout | None = None
         try:
             # A batch_fn may write into its rows: those that a next attempt starts from must stay as they were made.
             private = not self._has_default_batch(task.level)
             rows = [self._rows_in_span(span, private=private) for span in task.inputs]
         except Exception as error:  # noqa: BLE001 - the user's classes are rebuilt here
-            lost = Failure(error, "an element, unpickled in a worker", tuple(task.indices.tolist()))
-            return ElementRun([], [], None if task.end is None else []), lost, None
-        run, failure = self._pipeline.batch_one(
-            task.level, rows, Singles(task.indices), task.begin, task.end, task.start, task.fill
+            failure = Failure(error, "an element, unpickled in a worker", tuple(task.indices.tolist()))
+            run = ElementRun([], [], None if task.end is None else [])
+        else:
+            run, failure = self._pipeline.batch_one(
+                task.level, rows, Singles(task.indices), task.begin, task.end, task.start, task.fill
+            )
+            if task.level == self._last and run.values and task.end is None:
+                layout = self._layout_of_rows(rows)
+        as_rows = task.level < self._last and self._has_default_batch(task.level + 1)
+        output = [self._elements_of(run, as_rows)]
+        result = BatchMade(
+            len(run.values),
+            self._cursors(run.begins),
+            self._cursors(run.ends),
+            failure,
+            layout,
+            seconds=(time.perf_counter_ns() - begun) / 1e9,
+            nbytes=weight_of(output),
         )
-        says_layout = task.level == self._last and run.values and task.end is None
-        return run, failure, self._layout_of_rows(rows) if says_layout else None
+        return result, output
 
     def _has_default_batch(self, level: int) -> bool:
         batch = self._pipeline.levels[level].batch
@@ -271,91 +257,101 @@ class TaskRunner:
 
     # --- rows of known places -----------------------------------------------------------------------------------
 
-    def _do_read_rows(self, task: ReadRows, on_record_start: OnRecordStart | None) -> RowsMade:
-        if self._column_rows is not None:
-            each = None if on_record_start is None else partial(self._try_each, task, on_record_start)
-            made_at_once = self._column_rows.read(task, each)
-            _, _, failed, _ = made_at_once
-            # A failure is of all rows at once: where single records may be bad or read again, they are read so.
-            by_record = self._bad_record_handler is not None or self.reader.retries
-            if failed is None or not (by_record or isinstance(failed.error, ColumnsDifferError)):
-                return made_at_once
-        row_source = self._row_source(task, on_record_start)
-        parts: list[RowsPart] = []
-        output: Output = []
-        layout: BatchLayout | None = None
-        group = self._pipeline.group
-        first = 0
-        for target in task.targets:
+    def _read_rows(
+        self, task: ReadRows, begun: int, on_record_start: OnRecordStart | None
+    ) -> tuple[RowsRead, Output]:
+        waited, handler = self.reader.waited, self._bad_record_handler
+        if handler is not None:
+            handler.take_losses()  # of a task that was interrupted
+        at_once = self._columns(task, on_record_start)
+        parts, output, failure, layout = at_once or ([], [], None, None)
+        records: list[Any] | None = None
+        unread: Failure | None = None
+        if at_once is None and handler is None and on_record_start is None:
+            records, unread = self.reader.read(task.id, task.keys, task.indices)
+        group, first = self._pipeline.group, 0
+        for target in () if at_once is not None else task.targets:
             last = min(first + target.rows * group, len(task.indices))  # the stream's last row may be short
-            run, failure = row_source(first, last)
+            if records is not None:
+                here = records[first:last]
+                missing = unread if len(here) < last - first else None
+                indices = task.indices[first : first + len(here)]
+                run, failure = self._pipeline.make_rows(here, indices, unread=missing)
+                records[first:last] = [None] * len(here)  # they lie in the batch now: not in memory twice
+            elif handler is not None:
+                run, failure = self._rows_with_policy(task, on_record_start, handler, first, last)
+            else:
+                assert on_record_start is not None
+                run, failure = self._rows_one_by_one(task, on_record_start, first, last)
             if self._padder is not None:
-                run, failure = self._padder.pad_run(
-                    run, failure, target.shape, self._pipeline.levels[-1].label
-                )
+                label = self._pipeline.levels[-1].label
+                run, failure = self._padder.pad_run(run, failure, target.shape, label)
             if failure is not None and not target.whole:
-                return parts, output, failure, layout
+                break
             part, made, stopped, seen = self._place(target, run, failure)
             if target.shape == task.targets[0].shape:  # a result has a layout of one shape
                 layout = layout or seen
             if part is not None:
                 parts.append(part)
                 output.append(made)
-            if failure is not None or stopped is not None:
-                return parts, output, stopped or failure, layout
+            failure = stopped or failure
+            if failure is not None:
+                break
             first = last
-        return parts, output, None, layout
+        result = RowsRead(
+            tuple(parts),
+            failure,
+            0 if failure is None else done_targets(task, parts),
+            layout,
+            seconds=(time.perf_counter_ns() - begun) / 1e9,
+            waited=self.reader.waited - waited,
+            nbytes=weight_of(output),
+            losses=() if handler is None else handler.take_losses(),
+        )
+        return result, output
 
-    def _row_source(self, task: ReadRows, on_record_start: OnRecordStart | None) -> _RowSource:
-        if self._bad_record_handler is not None:
-            return self._with_policy(task, on_record_start, self._bad_record_handler)
+    def _columns(self, task: ReadRows, on_record_start: OnRecordStart | None) -> RowsMade | None:
+        """The rows read as columns; None where they are read one by one."""
+        if self._column_rows is None:
+            return None
+        each = None if on_record_start is None else partial(self._try_each, task, on_record_start)
+        made = self._column_rows.read(task, each)
+        failed = made[2]
+        # A failure is of all rows at once: where single records may be bad or read again, they are read so.
+        by_record = self._bad_record_handler is not None or self.reader.retries
+        return None if failed and (by_record or isinstance(failed.error, ColumnsDifferError)) else made
+
+    def _rows_with_policy(
+        self,
+        task: ReadRows,
+        on_record_start: OnRecordStart | None,
+        handler: BadRecordHandler,
+        lo: int,
+        hi: int,
+    ) -> tuple[ElementRun, Failure | None]:
+        made = handler.make(task, lo, hi, on_record_start)
         if on_record_start is not None:
-            return self._made_row_by_row(task, on_record_start)
-        return self._made_at_once(task)
-
-    def _with_policy(
-        self, task: ReadRows, on_record_start: OnRecordStart | None, handler: BadRecordHandler
-    ) -> _RowSource:
-        def make(lo: int, hi: int) -> tuple[ElementRun, Failure | None]:
-            made = handler.make(task, lo, hi, on_record_start)
-            if on_record_start is not None:
-                on_record_start(NO_RECORD)
-            return self._pipeline.rows_of(*made)
-
-        return make
-
-    def _made_at_once(self, task: ReadRows) -> _RowSource:
-        records, unread = self.reader.read(task.id, task.keys, task.indices)
-
-        def make(lo: int, hi: int) -> tuple[ElementRun, Failure | None]:
-            here = records[lo:hi]
-            missing = unread if len(here) < hi - lo else None
-            made = self._pipeline.make_rows(here, task.indices[lo : lo + len(here)], unread=missing)
-            records[lo:hi] = [None] * len(here)  # they lie in the batch now: not in memory twice
-            return made
-
-        return make
-
-    def _made_row_by_row(self, task: ReadRows, on_record_start: OnRecordStart) -> _RowSource:
-        group = self._pipeline.group
-
-        def make(lo: int, hi: int) -> tuple[ElementRun, Failure | None]:
-            run = ElementRun([], [], None)
-            for first in range(lo, hi, group):
-                last = min(first + group, hi)
-                keys, indices = task.keys[first:last], task.indices[first:last]
-                if group > 1:
-                    self._try_each(task, on_record_start, first, last)
-                on_record_start(int(indices[0]))
-                records, unread = self.reader.read(task.id, keys, indices)
-                row, failure = self._pipeline.make_rows(records, indices[: len(records)], unread=unread)
-                run.add(row)
-                if failure is not None:
-                    return run, failure
             on_record_start(NO_RECORD)
-            return run, None
+        return self._pipeline.rows_of(*made)
 
-        return make
+    def _rows_one_by_one(
+        self, task: ReadRows, on_record_start: OnRecordStart, lo: int, hi: int
+    ) -> tuple[ElementRun, Failure | None]:
+        group = self._pipeline.group
+        run = ElementRun([], [], None)
+        for first in range(lo, hi, group):
+            last = min(first + group, hi)
+            keys, indices = task.keys[first:last], task.indices[first:last]
+            if group > 1:
+                self._try_each(task, on_record_start, first, last)
+            on_record_start(int(indices[0]))
+            records, unread = self.reader.read(task.id, keys, indices)
+            row, failure = self._pipeline.make_rows(records, indices[: len(records)], unread=unread)
+            run.add(row)
+            if failure is not None:
+                return run, failure
+        on_record_start(NO_RECORD)
+        return run, None
 
     def _try_each(self, task: ReadRows, on_record_start: OnRecordStart, lo: int, hi: int) -> None:
         """Reads and transforms records of one row one by one: the one that ends this worker is then known."""
@@ -398,3 +394,10 @@ class TaskRunner:
         made, failure = self._pipeline.batch_up(rows, begins, target.batch, partial=partial)
         part = RowsPart(len(made.values)) if made.values else None
         return part, made.values, failure, self._layout_of_rows([rows])
+
+    # What does a task of each type.
+    _works: ClassVar[dict[type, Callable[..., tuple[TaskResult, Output]]]] = {
+        ReadRows: _read_rows,
+        ReadStream: _read_stream,
+        MakeBatch: _make_batch,
+    }

@@ -71,6 +71,13 @@ def test_typed_records_are_sorted(loaderkit, tmp_path, monkeypatch):
     assert [record["n"] for record in records_of("z.tar")] == [3, 2, 1.5]
 
 
+def test_texts_are_sorted_as_the_numbers_that_they_are(loaderkit, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("x.jsonl").write_text('{"n": "10"}\n{"n": "9.5"}\n{"n": "-1e3"}\n')
+    assert loaderkit("sort", "x.jsonl", "-k", "n", "--numeric", "-o", "y.tar").status == 0
+    assert [record["n"] for record in records_of("y.tar")] == ["-1e3", "9.5", "10"]
+
+
 @given(st.lists(st.integers(0, 5)), st.booleans(), st.integers(1, 9))
 def test_the_order_of_values(values, reverse, in_memory):
     """That of `sorted`, whatever fits into memory."""

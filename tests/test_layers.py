@@ -94,7 +94,6 @@ CIRCLES_OF_FILES = {
     ("_loader.inspection", "observe.explain"),
     ("_loader.inspection", "observe.follow"),
     ("_iterator.iterator", "observe.explain"),
-    ("_storage.names", "_storage.listing"),
     ("sources.integer_arrays", "sources.token_file"),
     ("sources.protocol", "sources.arrays"),
 }

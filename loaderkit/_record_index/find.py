@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from loaderkit._formats.scan import Scanner
-from loaderkit._storage.names import is_remote, redacted
+from loaderkit._storage.addresses import is_remote, redacted
 from loaderkit._system.locked_folder import locked_folder as _locked_folder
 from loaderkit.errors import DataFormatError, FileChangedError, StorageError
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._storage.names import redacted
+from loaderkit._storage.addresses import redacted
 from loaderkit.errors import DataFormatError
 
 from .shard_set import ShardSet, base_name

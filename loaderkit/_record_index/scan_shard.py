@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from loaderkit._formats.scan import Malformed, ReadAt, Scanner
-from loaderkit._storage.names import is_remote
+from loaderkit._storage.addresses import is_remote
 from loaderkit._storage.range_reader import RangeReader
 from loaderkit._system.descriptors import above_standard
 from loaderkit.errors import DataFormatError

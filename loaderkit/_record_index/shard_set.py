@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from loaderkit._storage.names import redacted
+from loaderkit._storage.addresses import redacted
 from loaderkit._storage.open_ranges import all_remote, open_ranges
 from loaderkit._storage.range_reader import ObjectVersion, RangeReader
 from loaderkit._storage.versions import OnOtherVersion

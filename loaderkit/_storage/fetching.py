@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
 
-from .names import redacted
+from .addresses import redacted
 from .range_reader import ObjectVersion
 
 

@@ -6,9 +6,9 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
+from .addresses import redacted
 from .attempts import storage_error, tried
 from .fetching import FetchError
-from .names import redacted
 from .object_client import SCHEMES, split_name
 from .range_reader import ObjectVersion
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .addresses import is_remote
 from .local_files import LocalFiles
-from .names import is_remote
 from .range_reader import ObjectVersion, RangeReader
 from .read_plan import REMOTE_GAP
 from .remote_objects import Refresh, RemoteObjects

@@ -10,7 +10,7 @@ from typing import Any
 
 from loaderkit._base.sizes import number_of_bytes
 from loaderkit._chunk_cache.settings import Cache
-from loaderkit._storage.names import file_parts
+from loaderkit._storage.patterns import file_parts
 from loaderkit.formats import registry
 from loaderkit.sources import SubsetDataSource
 from loaderkit.sources.tar_unpacking import unpacked_parts

@@ -5,7 +5,7 @@ import contextlib
 
 import numpy as np
 
-from loaderkit._storage.names import redacted
+from loaderkit._storage.addresses import redacted
 from loaderkit.errors import DataFormatError
 from loaderkit.formats import registry
 

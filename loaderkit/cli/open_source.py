@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from loaderkit._record_index.find import cached_path, find_index, path_beside
 from loaderkit._record_index.record_index import RecordIndex
 from loaderkit._record_index.shard_set import ShardSet
-from loaderkit._storage.names import is_remote
+from loaderkit._storage.addresses import is_remote
 from loaderkit.datasets.files import format_of_files, open_files
 from loaderkit.formats import registry
 from loaderkit.formats.built_in import FORMATS

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from loaderkit._record_index.shard_set import ShardSet
-from loaderkit._storage.names import file_parts, is_remote, paths_as_written, redacted
+from loaderkit._storage.addresses import is_remote, redacted
+from loaderkit._storage.patterns import file_parts, paths_as_written
 from loaderkit._system.made_folder import MADE
 from loaderkit.errors import DataFormatError
 from loaderkit.formats import registry

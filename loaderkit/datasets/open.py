@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from loaderkit._storage.names import paths_as_written
+from loaderkit._storage.patterns import paths_as_written
 from loaderkit.errors import DataFormatError, FileChangedError
 from loaderkit.formats import registry
 from loaderkit.sources import ConcatDataSource, TfdsDataSource

@@ -19,7 +19,8 @@ from numpy.typing import ArrayLike
 
 from loaderkit._base.closing import Closing
 from loaderkit._base.hints import refusing_foreign_arguments
-from loaderkit._storage.names import FilePart, file_parts, is_remote
+from loaderkit._storage.addresses import is_remote
+from loaderkit._storage.patterns import FilePart, file_parts
 from loaderkit._system.file_identity import FileIdentity
 from loaderkit._system.limits import most_open_files
 from loaderkit._system.shared_memory import goes_to_a_worker

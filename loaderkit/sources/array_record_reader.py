@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from loaderkit._storage.names import is_remote
+from loaderkit._storage.addresses import is_remote
 from loaderkit._system.descriptors import above_standard
 from loaderkit._system.file_identity import FileIdentity, file_changed
 from loaderkit.errors import DataFormatError, FileChangedError

@@ -6,7 +6,8 @@ from typing import Any
 
 from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._record_index.shard_set import distinct_names
-from loaderkit._storage.names import file_parts, redacted
+from loaderkit._storage.addresses import redacted
+from loaderkit._storage.patterns import file_parts
 
 from .loose_files import LooseFilesDataSource
 from .whole_files import WholeFiles

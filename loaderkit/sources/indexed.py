@@ -25,7 +25,8 @@ from loaderkit._record_index.part_file import ScanOptions
 from loaderkit._record_index.record_index import RecordIndex
 from loaderkit._record_index.shard_set import ShardSet
 from loaderkit._record_index.span_reader import SpanReader
-from loaderkit._storage.names import FilePart, file_parts, redacted
+from loaderkit._storage.addresses import redacted
+from loaderkit._storage.patterns import FilePart, file_parts
 from loaderkit._storage.range_reader import RangeReader
 from loaderkit.errors import DataFormatError
 

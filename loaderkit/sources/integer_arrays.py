@@ -10,7 +10,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from loaderkit._formats.npy import HEAD_BYTES, array_place
 from loaderkit._formats.scan import Malformed
-from loaderkit._storage.names import file_parts, is_remote, redacted
+from loaderkit._storage.addresses import is_remote, redacted
+from loaderkit._storage.patterns import file_parts
 from loaderkit._system.descriptors import above_standard
 from loaderkit.errors import DataFormatError
 

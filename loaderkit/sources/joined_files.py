@@ -6,7 +6,7 @@ from reprlib import repr as _short
 from typing import Any
 
 from loaderkit._base.hints import refusing_foreign_arguments
-from loaderkit._storage.names import is_remote
+from loaderkit._storage.addresses import is_remote
 from loaderkit.errors import DataFormatError
 
 from .content import content_hash

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._storage.names import is_remote, redacted
+from loaderkit._storage.addresses import is_remote, redacted
 from loaderkit.errors import DataFormatError
 
 from .integer_arrays import Integers, one_file, open_integers

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from loaderkit._record_index.check import sample_of
 from loaderkit._record_index.shard_set import base_name
-from loaderkit._storage.names import FilePart, file_parts, is_remote, redacted
+from loaderkit._storage.addresses import is_remote, redacted
 from loaderkit._storage.open_ranges import open_ranges
+from loaderkit._storage.patterns import FilePart, file_parts
 from loaderkit._system.file_identity import FileIdentity
 from loaderkit._system.shared_memory import goes_to_a_worker
 from loaderkit.errors import DataFormatError

@@ -16,7 +16,7 @@ from loaderkit._formats.tar_record import TarRecord, keys_of_alike, parse_record
 from loaderkit._record_index.check import shard_changed
 from loaderkit._record_index.direct_spans import in_disk_order
 from loaderkit._record_index.layout import torn
-from loaderkit._storage.names import is_remote
+from loaderkit._storage.addresses import is_remote
 from loaderkit.errors import FileChangedError
 
 from .indexed import IndexedDataSource, data_parts

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from loaderkit._record_index.shard_set import ShardSet, base_name
-from loaderkit._storage.names import FilePart, redacted
+from loaderkit._storage.addresses import redacted
+from loaderkit._storage.patterns import FilePart
 from loaderkit._storage.range_reader import RangeReader
 from loaderkit._system.file_identity import FileIdentity
 from loaderkit._system.locked_folder import locked_folder

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from loaderkit._base.block_checksums import BLOCK_BYTES, CheckedBlocks, damaged
 from loaderkit._formats.npy import array_header, array_place
 from loaderkit._formats.token_documents import MOST_JSON, OFFSETS_HEAD, TokenFileEnd, token_file_end
-from loaderkit._storage.names import is_remote, redacted
+from loaderkit._storage.addresses import is_remote, redacted
 from loaderkit._storage.open_ranges import open_ranges
 from loaderkit._storage.range_reader import RangeReader
 from loaderkit._system.descriptors import above_standard

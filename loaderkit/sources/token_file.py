@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from loaderkit._formats.npy import HEAD_BYTES
 from loaderkit._record_index.check import sample_of
 from loaderkit._record_index.span_reader import SpanReader
-from loaderkit._storage.names import redacted
+from loaderkit._storage.addresses import redacted
 from loaderkit._storage.open_ranges import open_ranges
 from loaderkit._storage.range_reader import ObjectVersion, RangeReader
 from loaderkit._storage.read_plan import REMOTE_GAP, plan_reads, slices_of

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from loaderkit._base.block_checksums import CheckedBlocks
 from loaderkit._formats.token_documents import OFFSETS_HEAD
-from loaderkit._storage.names import redacted
+from loaderkit._storage.addresses import redacted
 from loaderkit.errors import DataFormatError
 
 from .content import content_hash, sampled_keys

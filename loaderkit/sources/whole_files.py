@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._storage.names import is_remote, redacted
+from loaderkit._storage.addresses import is_remote, redacted
 from loaderkit._storage.open_ranges import all_remote, open_ranges
 from loaderkit._storage.range_reader import ObjectVersion
 from loaderkit._system.shared_memory import goes_to_a_worker

@@ -6,7 +6,7 @@ from typing import Any
 
 from loaderkit._base.integers import at_least
 from loaderkit._runtime.worker.reading import ReadOptions
-from loaderkit._storage.names import is_remote
+from loaderkit._storage.addresses import is_remote
 from loaderkit.formats import registry
 
 from .dropped import Dropped, check_list, list_path

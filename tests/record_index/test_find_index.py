@@ -16,7 +16,7 @@ from loaderkit._record_index.check import has_sample, sample_ranges
 from loaderkit._record_index.find import cached_path, locked_folder
 from loaderkit._record_index.record_index import RecordIndex
 from loaderkit._record_index.shard_set import ShardSet
-from loaderkit._storage.names import redacted
+from loaderkit._storage.addresses import redacted
 from loaderkit._storage.open_ranges import open_ranges
 from loaderkit._storage.range_reader import ObjectVersion
 from loaderkit.errors import DataFormatError, FileChangedError, StorageError

@@ -9,8 +9,8 @@ import pytest
 
 from loaderkit import FileChangedError
 from loaderkit._storage import attempts, remote_objects
-from loaderkit._storage.names import file_parts
 from loaderkit._storage.open_ranges import open_ranges
+from loaderkit._storage.patterns import file_parts
 from loaderkit.errors import StorageError
 
 DATA = os.urandom(2000)

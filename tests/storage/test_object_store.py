@@ -5,8 +5,8 @@ import os
 import numpy as np
 import pytest
 
-from loaderkit._storage.names import file_parts
 from loaderkit._storage.open_ranges import open_ranges
+from loaderkit._storage.patterns import file_parts
 from loaderkit.errors import StorageError
 
 pytestmark = pytest.mark.slow  # moto takes 3 s to import

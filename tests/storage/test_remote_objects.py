@@ -12,8 +12,8 @@ import pytest
 from loaderkit import FileChangedError
 from loaderkit._storage import attempts, object_client, remote_objects
 from loaderkit._storage.fetch_threads import FetchThreads
-from loaderkit._storage.names import file_parts
 from loaderkit._storage.open_ranges import open_ranges
+from loaderkit._storage.patterns import file_parts
 from loaderkit._storage.range_reader import ObjectVersion
 from loaderkit._storage.versions import VersionCheck
 from loaderkit.errors import StorageError

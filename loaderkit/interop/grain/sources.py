@@ -6,7 +6,7 @@ from os import PathLike
 from typing import Any
 
 from loaderkit._base.notes import annotate, notes_of
-from loaderkit._storage.names import paths_as_written
+from loaderkit._storage.patterns import paths_as_written
 from loaderkit.errors import FileChangedError
 from loaderkit.sources import ArrayRecordDataSource as _ArrayRecords
 from loaderkit.sources import RandomAccessDataSource

@@ -22,10 +22,11 @@ from urllib.parse import unquote
 
 from loaderkit._system.made_folder import MADE
 
+from .addresses import SCHEME, is_remote, redacted
 from .braces import expand_braces
+from .listing import list_objects
 from .range_reader import ObjectVersion
 
-_SCHEME = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*::)*[A-Za-z][A-Za-z0-9+.-]*://")
 _RANGE = re.compile(r"(?P<name>.+)\[(?P<start>\d*):(?P<stop>\d*)\]", re.DOTALL)
 _COUNTED = re.compile(r"(?P<stem>[^/]*)@(?P<count>[1-9]\d*)(?P<tail>(\.[^/]*)?)")
 _SHARDS = re.compile(r"(?P<stem>.*)-(\?{5}|\*)-of-(?P<count>\d{5})(?P<tail>.*)")
@@ -49,47 +50,6 @@ class FilePart:
 
     def __repr__(self) -> str:
         return f"FilePart({redacted(self.path)!r}, {self.start}, {self.stop})"
-
-
-def is_remote(path: str) -> bool:
-    """Whether the path names a file outside the local file system.
-
-    Args:
-        path: a path, as `FilePart` holds it.
-
-    >>> is_remote("gs://bucket/data.array_record"), is_remote("/data/data.array_record")
-    (True, False)
-    """
-    return _SCHEME.match(path) is not None
-
-
-def redacted(name: str) -> str:
-    """A name as it may be shown and stored: without user and password, without query and fragment.
-
-    Args:
-        name: any name; one of a local file is given back as it is.
-
-    >>> redacted("https://user:secret@host/train-0.tar?signature=secret#x"), redacted("/data/a?b#c@2")
-    ('https://host/train-0.tar', '/data/a?b#c@2')
-    """
-    if not is_remote(name):
-        return "pipe:..." if name.startswith("pipe:") else name
-    # fsspec chains addresses: simplecache::https://host/name
-    return "::".join(_shown_address(each) for each in re.split(r"::(?=[A-Za-z][A-Za-z0-9+.-]*:)", name))
-
-
-def _shown_address(address: str) -> str:
-    scheme, mark, rest = address.partition("://")
-    if not mark:
-        return address
-    authority, path = re.fullmatch(r"([^/?#]*)(.*)", rest, re.DOTALL).groups()  # type: ignore[union-attr]
-    host = authority.rpartition("@")[2]
-    if not re.fullmatch(r"(\[[^\]]*\]|[^:]*)(:\d*)?", host):
-        # A password with a slash that isn't quoted ends where a port is expected.
-        return f"{scheme}://..."
-    # In the names of objects "?" is a letter of patterns, unless a value follows it.
-    query = r"[?#].*" if scheme.lower() in ("http", "https") else r"\?.*[=&].*|#.*"
-    return f"{scheme}://{host}" + re.sub(query, "", path, count=1, flags=re.DOTALL)
 
 
 def file_parts(paths: Any, *, storage_options: Mapping[str, Any] | None = None) -> list[FilePart]:
@@ -207,13 +167,11 @@ def _files_of(name: str, options: Mapping[str, Any] | None) -> list[FilePart]:
             if not (is_remote(file) or os.path.exists(file)):
                 _refuse_missing(file, f"{name} means {count} files, and this one is missing")
         return [FilePart(file, 0, None) for file in files]
-    scheme = _SCHEME.match(path)
+    scheme = SCHEME.match(path)
     # The host of an address may be in brackets, and so isn't part of the pattern.
     if not glob.has_magic(path[scheme.end() :].partition("/")[2] if scheme else path):
         return [FilePart(name, 0, None)]
     if scheme:
-        from .listing import list_objects
-
         found = [FilePart(each, 0, None, version) for each, version in list_objects(name, options)]
     else:
         found = [FilePart(file, 0, None) for file in sorted(glob.glob(name, recursive=True))]

@@ -5,7 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from loaderkit._storage.names import FilePart, file_parts, redacted
+from loaderkit._storage.addresses import redacted
+from loaderkit._storage.patterns import FilePart, file_parts
 
 
 @pytest.fixture

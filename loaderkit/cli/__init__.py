@@ -12,14 +12,14 @@ from typing import TextIO
 from loaderkit._base.version import __version__
 
 from .exit_status import ExitStatus, UsageError
+from .former_commands import FORMER, new_words
 
 COMMANDS = {
     "inspect": "what a set of data files holds: format, shards, records, fields, sizes",
     "show": "records as readable text, or the bytes of one field",
     "preview": "a picture or a page that shows records",
+    "check": "whether the data is what was indexed, and what in it would harm a training",
     "index": "find where each record lies, and keep it in a file beside the data",
-    "verify": "compare the data with its index",
-    "lint": "what in the data would harm a training",
     "cat": "the records of all files as one file, in order or shuffled",
     "split": "the records as files of like size",
     "sort": "the records in the order of their keys, or of a field, as one file",
@@ -30,8 +30,7 @@ COMMANDS = {
     "map": "a shell command, or a function, on each record",
     "cache": "what the folder of lk.Cache holds of a set, fetched ahead or deleted",
     "stats": "what the values of each column are like, for features",
-    "records": "which records a step of a training has, by their names",
-    "explain": "whether a loader is the bottleneck, and what to change",
+    "explain": "whether a loader is the bottleneck, and what to change; which records a step has",
     "state": "show, compare, check and edit saved positions",
     "doctor": "whether this machine has what loaders need",
     "demo": "train on handwritten digits, kill the training in the middle of an epoch, resume it exactly",
@@ -70,18 +69,27 @@ def _run(given: list[str]) -> int:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     parsers = {name: commands.add_parser(name, help=text) for name, text in COMMANDS.items()}
     # The options before a command have no values, so the first other word is the command.
-    name = next((word for word in given if not word.startswith("-")), "")
-    command = importlib.import_module(f".{name}", __name__) if name in COMMANDS else None
-    if command is not None:
-        command.add_arguments(parsers[name])
+    place = next((place for place, word in enumerate(given) if not word.startswith("-")), len(given))
+    said = given[place] if place < len(given) else ""
+    name = FORMER[said].command if said in FORMER else said
+    if name not in COMMANDS:
+        parser.parse_args(given)  # exits: --help, --version, or no command of these
+    command = importlib.import_module(f".{name}", __name__)
+    command.add_arguments(parsers[name])
+    if examples := getattr(command, "EXAMPLES", None):
+        parsers[name].epilog = examples
+        parsers[name].formatter_class = argparse.RawDescriptionHelpFormatter
     behind: list[str] = []
     if getattr(command, "TAKES_ARGUMENTS", False) and "--" in given:
-        place = given.index("--")
-        given, behind = given[:place], given[place + 1 :]
-    options = parser.parse_args(given)
-    options.arguments = behind
-    assert command is not None  # without a command the parser exits
+        end = given.index("--")
+        given, behind = given[:end], given[end + 1 :]
     try:
+        if said in FORMER:
+            words, line = new_words(said, given[place + 1 :], parsers[name])
+            given = [*given[:place], *words]
+            print(f"loaderkit: warning: {line}", file=sys.stderr)
+        options = parser.parse_args(given)
+        options.arguments = behind
         return int(command.run(options))
     except (UsageError, ImportError) as error:
         parsers[name].print_usage(sys.stderr)

@@ -11,7 +11,7 @@ class ExitStatus(IntEnum):
     """
 
     DONE = 0
-    FINDINGS = 1  # verify and lint found something
+    FINDINGS = 1  # check found something, or no record was chosen
     USAGE = 2  # arguments that can't be carried out, a missing library
     UNREADABLE = 3  # the data can't be read
     INTERRUPTED = 130  # Ctrl-C: 128 and the number of SIGINT

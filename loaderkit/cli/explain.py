@@ -1,4 +1,4 @@
-"""`loaderkit explain`: whether a loader is the bottleneck, by experiments."""
+"""`loaderkit explain`: whether a loader is the bottleneck, by experiments; with --step, which records a step has."""
 
 import argparse
 from functools import partial
@@ -8,7 +8,16 @@ from loaderkit._loader.loader import DataLoader
 
 from .exit_status import ExitStatus, UsageError
 from .output import Output, add_output_argument
+from .records import print_records
+from .saved_states import find_saved
 from .user_loader import add_loader_argument, with_loader
+
+TAKES_ARGUMENTS = True  # those of the script, behind --
+SECONDS = 20.0
+EXAMPLES = """examples:
+  loaderkit explain train:make_loader --seconds 60
+  loaderkit explain train.py --step 1200 --state checkpoints/1000 -- --batch-size 64
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,25 +25,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Measure a loader with half and twice its workers, its reads alone, and the training step, and say what limits "
         "it. The function returns a loader, or a loader and a step (a function of a batch). In a training script write "
-        "print(it.explain()) instead."
+        "print(it.explain()) instead. With --step print which records that step has, without reading data; arguments "
+        "of a script stand behind --."
     )
-    add_loader_argument(parser, scripts=False)
+    add_loader_argument(parser)
     parser.add_argument(
-        "--seconds", type=float, default=20.0, metavar="S", help="for all experiments (default: 20)"
+        "--seconds", type=float, metavar="S", help=f"for all experiments (default: {SECONDS:g})"
+    )
+    parser.add_argument("--step", type=int, metavar="N", help="print the records of this step, from 0 on")
+    parser.add_argument(
+        "--state",
+        metavar="CKPT",
+        help="with --step: a saved position of the run, as `loaderkit state` takes it; all that was skipped, resized "
+        "and replaced until then counts",
     )
     add_output_argument(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Measures and prints."""
-    return with_loader(options.loader, [], partial(_print, options))
+    """Measures, or names the records of a step, and prints."""
+    if options.step is not None:
+        if options.seconds is not None:
+            raise UsageError("--seconds: expected no --step, which measures nothing, got both")
+        saved = None if options.state is None else find_saved(options.state)
+        return with_loader(options.loader, options.arguments, partial(print_records, options, saved))
+    if options.state is not None:
+        raise UsageError(
+            "--state: expected with --step N, the step whose records are asked for, got it alone"
+        )
+    return with_loader(options.loader, options.arguments, partial(_print, options))
 
 
 def _print(options: argparse.Namespace, loader: DataLoader[Any], step: Any) -> int:
     out = Output(as_json=options.json)
     try:
         with loader:
-            said = loader.explain(step, seconds=options.seconds)
+            said = loader.explain(step, seconds=SECONDS if options.seconds is None else options.seconds)
     except (ValueError, TypeError) as error:
         raise UsageError(str(error)) from error
     out.document(said.to_json())

@@ -1,4 +1,4 @@
-"""What verify and lint find, and how it is printed."""
+"""What check finds, and how it is printed."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass

@@ -1,7 +1,6 @@
-"""`loaderkit records`: the records of a step, with the names that the source gives them; reads no data."""
+"""The records of a step, with the names that the source gives them, for `loaderkit explain`; reads no data."""
 
 import argparse
-from functools import partial
 from typing import Any
 
 from loaderkit._loader.loader import DataLoader, settings_of
@@ -10,34 +9,14 @@ from loaderkit.errors import LoaderkitError
 from loaderkit.sources.naming import namer_of
 
 from .exit_status import ExitStatus, UsageError
-from .output import Output, add_output_argument
-from .saved_states import SavedState, find_saved
-from .user_loader import add_loader_argument, with_loader
-
-TAKES_ARGUMENTS = True  # those of the script, behind --
+from .output import Output
+from .saved_states import SavedState
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the command."""
-    parser.description = (
-        "Print which records a step of a training has, at any step, without reading data. With --state through all "
-        "that was skipped, resized and replaced until then. Arguments of the script stand behind --."
-    )
-    add_loader_argument(parser, scripts=True)
-    parser.add_argument("--step", type=int, required=True, metavar="N", help="the step, from 0 on")
-    parser.add_argument(
-        "--state", metavar="CKPT", help="a saved position of the run, as `loaderkit state` takes it"
-    )
-    add_output_argument(parser)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Prints the records of the step."""
-    saved = None if options.state is None else find_saved(options.state)
-    return with_loader(options.loader, options.arguments, partial(_print, options, saved))
-
-
-def _print(options: argparse.Namespace, saved: SavedState | None, loader: DataLoader[Any], step: Any) -> int:
+def print_records(
+    options: argparse.Namespace, saved: SavedState | None, loader: DataLoader[Any], step: Any
+) -> int:
+    """Prints the records of step --step of a loader, after `saved` where there is one."""
     out, ledger = Output(as_json=options.json), {}
     with iter(loader) as it:
         try:

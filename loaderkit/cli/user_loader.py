@@ -15,12 +15,14 @@ from .named_function import named_function
 OnLoader = Callable[[DataLoader[Any], Any], int]
 
 
-def add_loader_argument(parser: argparse.ArgumentParser, *, scripts: bool) -> None:
+def add_loader_argument(parser: argparse.ArgumentParser) -> None:
     """The argument that names the loader."""
-    where = "module:function that returns a loader, or a loader and a step"
-    if scripts:
-        where = f"a script, which runs until its first iter(loader) and no further, or {where}"
-    parser.add_argument("loader", metavar="SCRIPT" if scripts else "MODULE:FUNCTION", help=where)
+    parser.add_argument(
+        "loader",
+        metavar="SCRIPT",
+        help="a script, which runs until its first iter(loader) and no further, or module:function that returns a "
+        "loader, or a loader and a step",
+    )
 
 
 def with_loader(name: str, arguments: list[str], work: OnLoader) -> int:

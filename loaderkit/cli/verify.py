@@ -1,4 +1,4 @@
-"""`loaderkit verify`: the data against its index."""
+"""The data against its index, for `loaderkit check`."""
 
 import argparse
 import contextlib
@@ -9,13 +9,13 @@ import numpy as np
 
 from loaderkit._record_index.find import cached_path, other_set, path_beside
 from loaderkit._record_index.record_index import RecordIndex
+from loaderkit._record_index.shard_set import ShardSet
 from loaderkit.errors import DataFormatError
 
 from .exit_status import UsageError
-from .findings import Finding, report, unreadable
-from .index import add_workers_argument
-from .open_source import NamedData, OpenedSource, add_source_arguments, named_data, open_named, shown_name
-from .output import Output, add_output_argument
+from .findings import Finding, unreadable
+from .open_source import NamedData, OpenedSource, open_named, shown_name
+from .output import Output
 from .read_each import read_each
 from .shard_checks import RULES as SHARD_RULES
 from .shard_checks import ShardChecks, check_each
@@ -23,47 +23,34 @@ from .shard_checks import ShardChecks, check_each
 RULES = ("damaged-index", "other-set", *SHARD_RULES, "unreadable")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the command."""
-    parser.description = (
-        "Compare data with its index: sizes and samples of each shard, with --full every record. The exit status is 1 "
-        "where something differs."
-    )
-    add_source_arguments(parser, pipe=False)
-    parser.add_argument("--index", metavar="FILE", help="the index (default: where sources look for it)")
-    parser.add_argument(
-        "--full",
-        action="store_true",
-        help="read every record: headers of tars, checksums of TFRecord and of the index, JSON, rows of CSV",
-    )
-    add_workers_argument(parser)
-    add_output_argument(parser)
+def has_index(options: argparse.Namespace, data: NamedData) -> bool:
+    """Whether the data has an index that it can be compared with."""
+    return data.is_scanned and _index_path(options, data.shards(), data.scanner().kind) is not None
 
 
-def run(options: argparse.Namespace) -> int:
-    """Compares, and prints what differs."""
-    out = Output(as_json=options.json)
-    with named_data(options) as data:
-        if not data.is_scanned:
-            facts, findings = _without_index(data, out)
-        else:
-            facts, findings = _with_index(data, out, options)
-    how = "read" if options.full or not data.is_scanned else "compared by sizes and samples"
-    nothing = f"nothing found in {facts['shards']:,} shards with {facts['records']:,} records, {how}"
-    return report(out, findings, facts, RULES, nothing)
+def compared(
+    options: argparse.Namespace, data: NamedData, out: Output
+) -> tuple[dict[str, int], list[Finding]]:
+    """What differs between the data and its index, with the numbers of shards and records that were compared.
 
-
-def _without_index(data: NamedData, out: Output) -> tuple[dict[str, int], list[Finding]]:
+    Data of a format that has its own index is read. UsageError for data without an index.
+    """
+    if data.is_scanned:
+        return _with_index(data, out, options)
     with open_named(data) as opened:
         return _facts(opened), list(_unreadable(opened, out))
+
+
+def _index_path(options: argparse.Namespace, shards: ShardSet, kind: str) -> str | None:
+    candidates = [options.index] if options.index else [path_beside(shards), cached_path(shards, kind)]
+    return next((path for path in candidates if path and os.path.exists(path)), None)
 
 
 def _with_index(
     data: NamedData, out: Output, options: argparse.Namespace
 ) -> tuple[dict[str, int], list[Finding]]:
     shards, format = data.shards(), data.scanner()  # noqa: A001 - the word of the field
-    candidates = [options.index] if options.index else [path_beside(shards), cached_path(shards, format.kind)]
-    path = next((path for path in candidates if path and os.path.exists(path)), None)
+    path = _index_path(options, shards, format.kind)
     if path is None:
         raise UsageError(
             "SRC: expected data with an index, got none; `loaderkit index` with the same names makes it"

@@ -58,9 +58,9 @@ def test_each_command_reads_each_format(loaderkit, data, kind, name):
     assert len(shown) == 5
     assert shown[0]["fields"] == FIRST[kind]
     assert shown[3]["location"].startswith("x.") and shown[3]["location"].endswith("[3]")
-    assert loaderkit("lint", name).status == 0
+    assert loaderkit("check", "--only", "training", name).status == 0
     assert loaderkit("index", name).status == 0
-    assert loaderkit("verify", name, "--full").status == 0
+    assert loaderkit("check", "--only", "index", name, "--full").status == 0
     assert loaderkit("preview", name, "-o", "x.html").status == 0
 
 
@@ -114,7 +114,7 @@ def test_checksums_of_tfrecord(loaderkit, data):
     content = bytearray(path.read_bytes())
     content[3 * 24 + 14] ^= 1
     path.write_bytes(content)
-    ran = loaderkit("verify", path.name, "--full", "--json")
+    ran = loaderkit("check", "--only", "index", path.name, "--full", "--json")
     (document,) = ran.documents
     assert ran.status == 1
     assert [each["rule"] for each in document["findings"]] == ["other-content"]
@@ -123,7 +123,7 @@ def test_checksums_of_tfrecord(loaderkit, data):
 def test_lines_that_arent_json(loaderkit, data):
     """Each is named, with its place; the others are read."""
     (data / "bad.jsonl").write_text('{"a": 1}\n{"a":\n{"a": 2}\nnothing\n')
-    (document,) = loaderkit("lint", "bad.jsonl", "--json").documents
+    (document,) = loaderkit("check", "--only", "training", "bad.jsonl", "--json").documents
     assert [(each["rule"], each["location"]) for each in document["findings"]] == [
         ("unreadable", "bad.jsonl[1]"),
         ("unreadable", "bad.jsonl[3]"),
@@ -136,8 +136,8 @@ def test_lines_that_arent_json(loaderkit, data):
 def test_a_full_verify_reads_each_record_and_no_other_does(loaderkit, data):
     (data / "bad.jsonl").write_text('{"a": 1}\n{"a":\n{"a": 2}\n')
     loaderkit("index", "bad.jsonl")
-    assert loaderkit("verify", "bad.jsonl").status == 0
-    (document,) = loaderkit("verify", "bad.jsonl", "--full", "--json").documents
+    assert loaderkit("check", "--only", "index", "bad.jsonl").status == 0
+    (document,) = loaderkit("check", "--only", "index", "bad.jsonl", "--full", "--json").documents
     assert [(each["rule"], each["location"]) for each in document["findings"]] == [
         ("unreadable", "bad.jsonl[1]")
     ]
@@ -161,7 +161,7 @@ def test_fields_of_all_records_of_tars(loaderkit, data):
     del records[2500][1]["txt"]
     records[77][1]["txt"] = records[78][1]["txt"] = b""
     tar_of("t.tar", records)
-    (document,) = loaderkit("lint", "t.tar", "--json").documents
+    (document,) = loaderkit("check", "--only", "training", "t.tar", "--json").documents
     assert [(each["rule"], each["location"]) for each in document["findings"]] == [
         ("fields-differ", "t.tar[2500]"),
         ("empty-value", "t.tar[77]"),
@@ -183,14 +183,14 @@ def test_damaged_files_end_with_a_status(loaderkit, data, kind, junk, at):
     at = min(at, len(content))
     path = data / f"damaged.{kind}".rstrip(".")
     path.write_bytes(content[:at] + junk + content[at + len(junk) :])
-    for command in ("inspect", "lint"):
+    for command in ("inspect", "check"):
         assert loaderkit(command, path.name).status in (0, 1, 2, 3)
 
 
 def test_tokens_are_read(tmp_path, loaderkit):
     """By the commands, as files of records."""
     lk.write([{"tokens": np.arange(4, dtype=np.uint16)}] * 3, tmp_path / "a.tokens")
-    for command in ("inspect", "verify", "lint"):
-        ran = loaderkit(command, str(tmp_path / "a.tokens"))
+    for command in (["inspect"], ["check", "--only", "index"], ["check"]):
+        ran = loaderkit(*command, str(tmp_path / "a.tokens"))
         assert ran.status == 0, ran.err
     assert loaderkit("inspect", str(tmp_path / "a.tokens"), "--json").documents[0]["records"] == 3

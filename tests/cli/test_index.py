@@ -1,4 +1,4 @@
-"""`loaderkit index` and `loaderkit verify`."""
+"""`loaderkit index` and `loaderkit check`."""
 
 import json
 import os
@@ -73,7 +73,7 @@ def test_counts(loaderkit, tars, tmp_path):
     assert (made["records"], made["members"], index_of(tmp_path).counts) == (60, False, True)
     (shown,) = loaderkit("show", tars, "-n", "1", "--json").documents
     assert shown
-    assert loaderkit("verify", "--full", tars).status == 0
+    assert loaderkit("check", "--only", "index", "--full", tars).status == 0
     assert loaderkit("index", tars, "--counts", "wids.json", "--keys").status == 2
     (tmp_path / "wids.json").write_text('{"shardlist": []}')
     assert loaderkit("index", tars, "--counts", "wids.json").status == 2
@@ -118,16 +118,19 @@ def test_a_malformed_shard_is_named(loaderkit, tars, tmp_path):
 def test_verify_finds_nothing_in_what_was_indexed(loaderkit, tars):
     """Also not in a copy with other times."""
     loaderkit("index", tars)
-    assert loaderkit("verify", tars).out == (
+    assert loaderkit("check", "--only", "index", tars).out == (
         "nothing found in 3 shards with 60 records, compared by sizes and samples\n"
     )
     os.utime("x-001.tar", (1, 1))
-    assert loaderkit("verify", tars, "--full").out == "nothing found in 3 shards with 60 records, read\n"
+    assert (
+        loaderkit("check", "--only", "index", tars, "--full").out
+        == "nothing found in 3 shards with 60 records, read\n"
+    )
 
 
 def test_verify_needs_an_index(loaderkit, tars):
     """And says how to make one."""
-    ran = loaderkit("verify", tars)
+    ran = loaderkit("check", "--only", "index", tars)
     assert ran.status == 2
     assert "`loaderkit index`" in ran.err
 
@@ -151,7 +154,7 @@ def test_shards_that_were_changed(loaderkit, tars):
         file.write(bytes(10240))
     damaged("x-001.tar", 600)
     os.rename("x-002.tar", "elsewhere")
-    ran = loaderkit("verify", "x-000.tar", "x-001.tar", "x-002.tar", "--json")
+    ran = loaderkit("check", "--only", "index", "x-000.tar", "x-001.tar", "x-002.tar", "--json")
     assert ran.status == 3 or found(ran) == [
         ("other-size", "x-000.tar"),
         ("other-content", "x-001.tar"),
@@ -166,14 +169,16 @@ def test_full_finds_what_samples_miss(loaderkit, tmp_path, monkeypatch):
     tar_of("big.tar", [(f"{key:06d}", {"bin": bytes(500_000)}) for key in range(4)])
     loaderkit("index", "big.tar", "--crc")
     damaged("big.tar", 20_000)
-    assert found(loaderkit("verify", "big.tar", "--json")) == []
-    assert found(loaderkit("verify", "big.tar", "--full", "--json")) == [("other-content", "big.tar[0]")]
+    assert found(loaderkit("check", "--only", "index", "big.tar", "--json")) == []
+    assert found(loaderkit("check", "--only", "index", "big.tar", "--full", "--json")) == [
+        ("other-content", "big.tar[0]")
+    ]
 
 
 def test_an_index_of_another_set(loaderkit, tars):
     """The names are compared."""
     loaderkit("index", "x-000.tar", "-o", "one.lkx")
-    assert found(loaderkit("verify", "x-001.tar", "--index", "one.lkx", "--json")) == [
+    assert found(loaderkit("check", "--only", "index", "x-001.tar", "--index", "one.lkx", "--json")) == [
         ("other-set", "one.lkx")
     ]
 
@@ -182,14 +187,16 @@ def test_a_damaged_index(loaderkit, tars):
     """Each section has a checksum."""
     loaderkit("index", tars, "-o", "a.lkx")
     damaged("a.lkx", os.path.getsize("a.lkx") - 70)
-    assert found(loaderkit("verify", tars, "--index", "a.lkx", "--json")) == [("damaged-index", "a.lkx")]
+    assert found(loaderkit("check", "--only", "index", tars, "--index", "a.lkx", "--json")) == [
+        ("damaged-index", "a.lkx")
+    ]
 
 
 def test_lint_names_every_malformed_shard(loaderkit, tars):
     """Not the first one alone."""
     for shard in (0, 2):
         damaged(f"x-00{shard}.tar", 2048 * 3, b"?" * 512)
-    assert found(loaderkit("lint", tars, "--json")) == [
+    assert found(loaderkit("check", "--only", "training", tars, "--json")) == [
         ("malformed", "x-000.tar"),
         ("malformed", "x-002.tar"),
     ]
@@ -197,7 +204,7 @@ def test_lint_names_every_malformed_shard(loaderkit, tars):
 
 def test_verify_reads_array_records(loaderkit, records):
     """Their own checksums are compared by reading them."""
-    assert found(loaderkit("verify", records / "x-*.array_record", "--json")) == []
+    assert found(loaderkit("check", "--only", "index", records / "x-*.array_record", "--json")) == []
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""`loaderkit lint`, on sources in memory and on files."""
+"""`loaderkit check --only training`, on sources in memory and on files."""
 
 import json
 
@@ -43,7 +43,7 @@ def lint(loaderkit, monkeypatch):
     def run(*shards, more=()):
         opened = open_source.OpenedSource("jsonl", Shards(shards))
         monkeypatch.setattr(open_source, "_opened", lambda data, index, verify: opened)
-        ran = loaderkit("lint", "x.txt", "--json", *more)
+        ran = loaderkit("check", "--only", "training", "x.txt", "--json", *more)
         (document,) = ran.documents
         assert ran.status == bool(document["findings"])
         return document["findings"]
@@ -148,7 +148,7 @@ def test_small_shards(loaderkit, records):
     names = [records / "x-0.array_record"] * 4
     for place, name in enumerate(names):
         (records / f"y-{place}.array_record").write_bytes(name.read_bytes())
-    ran = loaderkit("lint", records / "y-*.array_record")
+    ran = loaderkit("check", "--only", "training", records / "y-*.array_record")
     assert ran.status == 1
     assert "warning small-shards" in ran.out
     assert ran.out.endswith("0 errors, 1 warning\n")
@@ -156,13 +156,13 @@ def test_small_shards(loaderkit, records):
 
 def test_a_set_of_one_file(loaderkit, records):
     """Nothing to say."""
-    ran = loaderkit("lint", records / "x-1.array_record")
+    ran = loaderkit("check", "--only", "training", records / "x-1.array_record")
     assert (ran.status, ran.out) == (0, "nothing found in 5 records, of which 5 were read\n")
 
 
 def test_compressed_files(loaderkit, tmp_path):
     """The program that unpacks them is named; they aren't opened."""
-    ran = loaderkit("lint", tmp_path / "a.tgz", tmp_path / "b.jsonl.zst", "--json")
+    ran = loaderkit("check", "--only", "training", tmp_path / "a.tgz", tmp_path / "b.jsonl.zst", "--json")
     found = json.loads(ran.out)["findings"]
     assert ran.status == 1
     assert [each["rule"] for each in found] == ["compressed", "compressed"]
@@ -172,18 +172,18 @@ def test_compressed_files(loaderkit, tmp_path):
 def test_many_findings_are_cut(lint, loaderkit):
     """As text the first ten of a rule; with --json all."""
     assert len(lint([record(k % 7, json=b"{") for k in range(30)])) == 30
-    assert "  and 20 more; --json has all\n" in loaderkit("lint", "x.txt").out
+    assert "  and 20 more; --json has all\n" in loaderkit("check", "--only", "training", "x.txt").out
 
 
 def test_the_advice_for_a_key_that_comes_back_mends_it(loaderkit, tmp_path, monkeypatch):
     """`loaderkit sort` makes an archive in which nothing is found."""
     monkeypatch.chdir(tmp_path)
     tar_of("x.tar", [("000", {"txt": b"a"}), ("001", {"txt": b"b", "cls": b"1"}), ("000", {"cls": b"0"})])
-    (found,) = loaderkit("lint", "x.tar", "--json").documents[0]["findings"]
+    (found,) = loaderkit("check", "--only", "training", "x.tar", "--json").documents[0]["findings"]
     assert (found["rule"], found["location"]) == ("malformed", "x.tar")
     assert "loaderkit sort" in found["remedy"]
     assert loaderkit("sort", "x.tar", "-o", "sorted.tar").status == 0
-    assert loaderkit("lint", "sorted.tar").status == 0
+    assert loaderkit("check", "--only", "training", "sorted.tar").status == 0
     (first, second) = loaderkit("show", "sorted.tar", "--json").documents
     assert first["fields"] == {"__key__": "000", "cls": "0", "txt": "a"}
     assert second["fields"] == {"__key__": "001", "cls": "1", "txt": "b"}

@@ -1,4 +1,4 @@
-"""`loaderkit records`, `explain` and `doctor`: what they do with a script, a function and a machine."""
+"""`loaderkit explain`, also with --step, and `doctor`: what they do with a script, a function and a machine."""
 
 import subprocess
 import sys
@@ -62,7 +62,7 @@ def test_the_records_of_a_scripts_step(tmp_path):
     """No data is read, and nothing of the script runs behind its iter(loader)."""
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
-    done = ran("records", script, "--step", "1000000000", "--", "4", cwd=tmp_path)
+    done = ran("explain", script, "--step", "1000000000", "--", "4", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0] == "step 1,000,000,000, epoch 40,000,000, indices 4,000,000,000..4,000,000,003"
@@ -89,9 +89,9 @@ def test_records_through_a_state(loaderkit, tmp_path, monkeypatch):
         (tmp_path / "state.json").write_bytes(it.get_state())
         expected = [record.record_key for record in it.records(1)]
     arguments = ("job_of_records:loader", "--state", tmp_path / "state.json", "--json")
-    (document,) = loaderkit("records", *arguments, "--step", "1").documents
+    (document,) = loaderkit("explain", *arguments, "--step", "1").documents
     assert [each["record_key"] for each in document["records"]] == expected == [8, 9, 10, 11]
-    (document,) = loaderkit("records", *arguments, "--step", "0").documents
+    (document,) = loaderkit("explain", *arguments, "--step", "0").documents
     assert document["records"][3]["read_instead"]["record_key"] not in (3, None)
 
 
@@ -99,11 +99,11 @@ def test_what_is_no_loader(loaderkit, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "job_without.py").write_text("def nothing():\n    return 3\n")
-    assert loaderkit("records", "job_without:nothing", "--step", "0").status == 2
-    assert loaderkit("records", "job_without:other", "--step", "0").status == 2
-    assert loaderkit("records", tmp_path / "no.py", "--step", "0").status == 2
+    assert loaderkit("explain", "job_without:nothing", "--step", "0").status == 2
+    assert loaderkit("explain", "job_without:other", "--step", "0").status == 2
+    assert loaderkit("explain", tmp_path / "no.py", "--step", "0").status == 2
     (tmp_path / "script.py").write_text("x = 1\n")
-    done = loaderkit("records", tmp_path / "script.py", "--step", "0")
+    done = loaderkit("explain", tmp_path / "script.py", "--step", "0")
     assert (done.status, "without iter(loader)" in done.err) == (2, True)
 
 
@@ -157,7 +157,7 @@ def test_a_step_far_away_costs_no_more_calls_than_a_near_one(shuffle, capsys, mo
 
         sys.setprofile(count)
         try:
-            assert main(["records", "far_away:make", "--step", str(step)]) == 0
+            assert main(["explain", "far_away:make", "--step", str(step)]) == 0
         finally:
             sys.setprofile(None)
         return counted

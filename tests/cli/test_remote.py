@@ -27,7 +27,7 @@ def test_remote_data_is_indexed_by_the_command(loaderkit, server, tmp_path):
     assert len(RecordIndex(str(path))) == 60
     assert "secret" not in refused.err + made.err + made.out
     assert b"secret" not in path.read_bytes()
-    verified = loaderkit("verify", pattern)
+    verified = loaderkit("check", "--only", "index", pattern)
     assert verified.out == "nothing found in 3 shards with 60 records, compared by sizes and samples\n"
 
 

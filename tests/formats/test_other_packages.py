@@ -129,7 +129,7 @@ assert "fasta" in lk.formats.registry.names()
     for arguments, expected in [
         (["index", "--json", "one.fa"], {"records": 5, "format": "fasta"}),
         (["inspect", "--json", "one.fa"], {"records": 5, "format": "fasta"}),
-        (["lint", "--json", "one.fa"], {"records": 5}),
+        (["check", "--json", "one.fa"], {"records": 5}),
         (["convert", "--json", "one.fa", "x.jsonl"], {"records_read": 5, "format": "jsonl"}),
         (["convert", "--json", "x.jsonl", "back.fasta"], {"records_read": 5, "format": "fasta"}),
     ]:

@@ -121,7 +121,7 @@ def test_verify_of_tokens_and_plans(tmp_path):
         ("a.tokens", 0, ""),
         ("a.plan", 2, "a.plan: expected files of records, got a plan"),
     ):
-        command = [sys.executable, "-m", "loaderkit", "verify", "--full", tmp_path / name]
+        command = [sys.executable, "-m", "loaderkit", "check", "--full", tmp_path / name]
         run = subprocess.run(command, capture_output=True, text=True, check=False)
         assert run.returncode == status and text in run.stderr
 

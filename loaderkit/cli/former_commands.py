@@ -1,0 +1,71 @@
+"""The commands of 0.1 that are options of others since 0.2; 0.3 removes this file.
+
+A row gives the new command with the words that make it do what the old one did, and the options that have another name.
+"""
+
+import argparse
+import getopt
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from .exit_status import UsageError
+
+REMOVED_IN = "0.3"
+_TARGET = "DST"  # in place of an option: its value is the last argument that is no option
+
+
+@dataclass(frozen=True, slots=True)
+class FormerCommand:
+    """What an old command is now. new: the command and its words. renamed: options, old to new."""
+
+    new: str
+    renamed: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def command(self) -> str:
+        """The new command's name."""
+        return self.new.split()[0]
+
+
+FORMER = {
+    "verify": FormerCommand("check --only index"),
+    "lint": FormerCommand("check --only training"),
+    "records": FormerCommand("explain"),
+}
+
+
+def new_words(name: str, words: list[str], parser: argparse.ArgumentParser) -> tuple[list[str], str]:
+    """The words of the new command for those that followed an old one, and the line to tell its user.
+
+    name: the old command. words: that followed it. parser: the new command's. UsageError for an option that the new
+    command doesn't know.
+    """
+    from loaderkit._storage.names import redacted
+
+    former = FORMER[name]
+    takes_value = {
+        option: action.nargs != 0 for action in parser._actions for option in action.option_strings
+    }
+    for old, new in former.renamed.items():
+        takes_value[old] = takes_value.get(new, True)
+    short = "".join(option[1:] + ":" * valued for option, valued in takes_value.items() if option[1] != "-")
+    long = [option[2:] + "=" * valued for option, valued in takes_value.items() if option[1] == "-"]
+    try:
+        given, names = getopt.gnu_getopt(words, short, long)
+    except getopt.GetoptError as error:
+        raise UsageError(f"expected options of `loaderkit {former.new}`, got another: {error}") from error
+    made, shown, targets = former.new.split(), former.new.split(), list[str]()
+    options, options_shown = list[str](), list[str]()
+    for option, value in given:
+        now = former.renamed.get(option, option)
+        if now == _TARGET:
+            targets = [value]
+            continue
+        hidden = "NAME=VALUE" if option == "--storage-option" else value  # it may be a secret
+        options += [now, value] if takes_value[option] else [now]
+        options_shown += [now, hidden] if takes_value[option] else [now]
+    made += [*names, *targets, *options]
+    shown += [*map(redacted, names), *map(redacted, targets), *options_shown]
+    line = shlex.join(["loaderkit", *shown])
+    return made, f"`loaderkit {name}` goes in {REMOVED_IN}; write: {line}"

@@ -5,8 +5,10 @@ import doctest
 import importlib.util
 import inspect
 import json
+import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -115,27 +117,48 @@ def test_rooms_are_attributes():
     assert lk.errors.StateError is lk.StateError and lk.samplers.IndexSampler is lk.IndexSampler
 
 
-PACKAGES = [
-    path for path in Path(lk.__file__).parent.rglob("__init__.py") if "lazy_names" in path.read_text()
-]
+PACKAGES = [*Path(lk.__file__).parent.rglob("__init__.pyi")]
+
+
+def test_each_lazy_package_has_its_list():
+    """A package whose names are imported on first use has them in an `__init__.pyi`, and no other package has one."""
+    packages = Path(lk.__file__).parent.rglob("__init__.py")
+    lazy = {path.parent for path in packages if "lazy_names" in path.read_text()}
+    assert lazy == {path.parent for path in PACKAGES}
+
+
+def test_names_are_found_where_the_package_is_a_zip_file(tmp_path):
+    """The list of names is read by the package's loader, as its code is."""
+    archive = tmp_path / "packages.zip"
+    root = Path(lk.__file__).parents[1]
+    with zipfile.ZipFile(archive, "w") as file:
+        for path in Path(lk.__file__).parent.rglob("*.py*"):
+            if path.suffix in (".py", ".pyi"):
+                file.write(path, path.relative_to(root))
+    script = "import loaderkit as lk; print(lk.__file__, next(iter(lk.load([7]))))"
+    command = [sys.executable, "-c", script]
+    environment = {**os.environ, "PYTHONPATH": str(archive)}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=tmp_path)
+    assert done.stdout == f"{archive}/loaderkit/__init__.py 7\n"
 
 
 @pytest.mark.parametrize("path", PACKAGES, ids=lambda path: path.parent.name)
 def test_what_type_checkers_see_is_what_runs(path):
-    """Each import under TYPE_CHECKING gives what the package gives when it is asked, and it gives nothing else."""
+    """Each import of the list gives what the package gives when it is asked, and it gives nothing else."""
     name = ".".join(path.parent.relative_to(Path(lk.__file__).parents[1]).parts)
     package = importlib.import_module(name)
-    branches = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.If)]
-    (for_types,) = (node for node in branches if ast.unparse(node.test) == "TYPE_CHECKING")
     seen = {}
-    for node in for_types.body:
-        if isinstance(node, ast.ImportFrom):
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ImportFrom) and node.module != "typing":
             module = importlib.import_module("." * node.level + (node.module or ""), name)
             names = [ast.alias(name) for name in module.__all__] if node.names[0].name == "*" else node.names
             for alias in names if module is not lk.interop else [a for a in names if a.name not in MISSING]:
                 there = f"{module.__name__}.{alias.name}"
                 value = importlib.import_module(there) if module is package else getattr(module, alias.name)
                 seen[alias.asname or alias.name] = value
+        elif isinstance(node, ast.Assign):
+            module, _, there = ast.unparse(node.value).rpartition(".")
+            seen[ast.unparse(node.targets[0])] = getattr(importlib.import_module(module), there)
     assert {*dir(package)} - {"__version__"} - (MISSING if package is lk.interop else set()) == {*seen}
     assert all(getattr(package, each) is value for each, value in seen.items())
 

@@ -199,6 +199,11 @@ def read_imports(file: Path) -> Iterator[Import]:
     for node in ast.walk(tree):
         for module in named_modules(node, file):
             yield Import(file, node.lineno, module, node not in later, node not in never)
+    # The list of a front: it imports the file of a name when the name is first used.
+    if (names := file.with_suffix(".pyi")).exists():
+        for node in ast.walk(ast.parse(names.read_bytes())):
+            for module in named_modules(node, file):
+                yield Import(names, node.lineno, module, at_once=False, runs=False)
 
 
 def for_types_only(node: ast.AST) -> bool:

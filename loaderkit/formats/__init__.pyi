@@ -1,0 +1,2 @@
+from .format import Format as Format
+from .registry import register as register

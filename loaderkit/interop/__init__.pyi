@@ -1,0 +1,5 @@
+from . import grain as grain
+from . import jax as jax
+from . import keras as keras
+from . import tf as tf
+from . import torch as torch

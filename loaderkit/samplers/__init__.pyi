@@ -1,0 +1,10 @@
+from .buckets import LengthBucketSampler as LengthBucketSampler
+from .chunks import ChunkSampler as ChunkSampler
+from .epochs import IndexSampler as IndexSampler
+from .epochs import SequentialSampler as SequentialSampler
+from .interleaved import InterleavedSampler as InterleavedSampler
+from .keys import KeysSampler as KeysSampler
+from .mixed import MixedSampler as MixedSampler
+from .mixed import Taken as Taken
+from .protocol import Sampler as Sampler
+from .weighted import WeightedSampler as WeightedSampler

@@ -1,0 +1,9 @@
+from .crops import DecodeCenterCrop as DecodeCenterCrop
+from .crops import DecodeRandomResizedCrop as DecodeRandomResizedCrop
+from .decode import Decode as Decode
+from .geometry import RandomCrop as RandomCrop
+from .geometry import RandomFlip as RandomFlip
+from .geometry import Resize as Resize
+from .pixels import HWCToCHW as HWCToCHW
+from .pixels import Normalize as Normalize
+from .pixels import ToFloat as ToFloat

@@ -41,7 +41,7 @@ def new_words(name: str, words: list[str], parser: argparse.ArgumentParser) -> t
     name: the old command. words: that followed it. parser: the new command's. UsageError for an option that the new
     command doesn't know.
     """
-    from loaderkit._storage.names import redacted
+    from loaderkit._storage.addresses import redacted
 
     former = FORMER[name]
     takes_value = {

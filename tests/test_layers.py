@@ -63,7 +63,7 @@ IMPORTS = {
     "interop.keras": "_base _loader",
     "interop.tf": "_loader",
     "interop.torch": "_base samplers transforms _iterator _loader",
-    "testing": "errors _base _system _order _state samplers sources transforms _loader",
+    "testing": "errors _base _system formats _order _state samplers sources transforms _loader datasets writing",
     "front": "_base _system",
     "plan": "samplers",
     "demo": "_base front",

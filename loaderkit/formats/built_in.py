@@ -44,7 +44,7 @@ def _begins_json_lines(begin: bytes) -> bool:
     return _begins_text(begin).lstrip()[:1] in ("{", "[")
 
 
-# In the order in which the first bytes of a file are looked at: any text is of the format "lines".
+# In the order in which the first bytes of a file are looked at; a text that none of all formats knows is of "lines".
 FORMATS = (
     Format(
         name="array_record",

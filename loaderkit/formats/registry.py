@@ -23,6 +23,7 @@ from .format import Format
 GROUP = "loaderkit.formats"
 SNIFFED_BYTES = 4096  # of a file, enough for a header of every format and for a line of most texts
 _SLOW_SECONDS = 10.0
+_ANY_TEXT = "lines"  # the format of a text that no other one knows, those of other packages included
 _PROGRAM = {  # extension of a compressed file -> the program that unpacks it
     "tgz": "gunzip",
     "gz": "gunzip",
@@ -160,7 +161,7 @@ def of_bytes(begin: bytes) -> Format | None:
     ('jsonl', 'lines', None)
     """
     found = _of_bytes(begin)
-    if found is None and begin:
+    if begin and (found is None or found.name == _ANY_TEXT):
         _read_entry_points()
         found = _of_bytes(begin)
     return found
@@ -209,7 +210,8 @@ def _extension(path: str) -> str:
 
 
 def _of_bytes(begin: bytes) -> Format | None:
-    return next((each for each in _by_name.values() if each.begins is not None and each.begins(begin)), None)
+    found = [each for each in _by_name.values() if each.begins is not None and each.begins(begin)]
+    return next((each for each in found if each.name != _ANY_TEXT), found[0] if found else None)
 
 
 def _of_folder(path: str) -> Format | None:

@@ -2,6 +2,7 @@ from loaderkit.errors import ConformanceError as ConformanceError
 from loaderkit.errors import PurityError as PurityError
 
 from .conformance import ConformanceReport as ConformanceReport
+from .format_checks import check_format as check_format
 from .operation_checks import check_operation as check_operation
 from .pipeline import check_pipeline as check_pipeline
 from .report import PipelineReport as PipelineReport

@@ -54,7 +54,7 @@ class Skip(Exception):  # noqa: N818 - no error
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConformanceReport:
-    """What `check_source`, `check_sampler` or `check_operation` ran; a ConformanceError comes where a rule is broken.
+    """What a check of one part, such as `check_source`, ran; a ConformanceError comes where a rule is broken.
 
     subject: what was checked. passed: names of checks, and what each of them showed. skipped: names of those that were
     not run, and why. pickled_bytes: what travels to each worker process, None where it wasn't pickled.

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from loaderkit.testing import operation_checks, sampler_checks, source_checks
+from loaderkit.testing import format_checks, operation_checks, sampler_checks, source_checks
 from loaderkit.testing.conformance import Check
 from loaderkit.testing.source_method_checks import METHOD_CHECKS
 
@@ -14,6 +14,7 @@ CHECKS: dict[str, list[Check]] = {
     "A source": [*source_checks._READ_CHECKS, *METHOD_CHECKS, *source_checks._COPY_CHECKS],
     "A sampler": sampler_checks._CHECKS,
     "An operation": operation_checks._CHECKS,
+    "A format": format_checks._CHECKS,
 }
 
 

@@ -52,6 +52,7 @@ def names() -> None:
     lk.testing.check_sampler(lk.IndexSampler(3), num_records=3)
     lk.testing.check_sampler([1], num_records=1)  # wrong
     lk.testing.check_operation(lambda x: x + 1, 1, 2, seed=0)
+    lk.testing.check_format("jsonl", [{"n": 1}, {"n": 2}])  # wrong
     lk.CheckpointSave  # noqa: B018
     lk.CheckpointSaev  # wrong  # noqa: B018
     lk.ShardByJaxProcess(drop_remainder=True)

@@ -17,7 +17,7 @@ from loaderkit._plan.feeds import Indices, RecordFeed, ShardIndices, StepFeed, S
 from loaderkit._plan.logical_streams import LogicalStreams
 from loaderkit._plan.position import Position
 from loaderkit._plan.seekable_plan import SeekablePlan
-from loaderkit.samplers import ChunkSampler
+from loaderkit.samplers.optional import batch_of, lanes_of, next_uses_of
 
 _LEAST_EMPTY_LIMIT = 100_000
 
@@ -122,13 +122,14 @@ def _followed(plan: SeekablePlan, feeds: Sequence[Any], context: SchedulerContex
     if context.follow is None:
         return feeds
     sampler, shard = plan.sampler, plan.shard
-    if not isinstance(sampler, ChunkSampler):
+    next_uses = next_uses_of(sampler)
+    if next_uses is None:
         return context.follow(feeds, None)
-    lanes, rest = divmod(sampler.lanes, shard.shard_count)
-    if rest or plan.batching.stride != sampler.batch or not isinstance(shard, ShardOptions):
-        return context.follow(feeds, sampler.next_uses)
+    lanes, rest = divmod(lanes_of(sampler), shard.shard_count)
+    if rest or plan.batching.stride != batch_of(sampler) or not isinstance(shard, ShardOptions):
+        return context.follow(feeds, next_uses)
     own = range(shard.shard_index * lanes, (shard.shard_index + 1) * lanes)
-    return context.follow(feeds, partial(sampler.next_uses, lanes=own))
+    return context.follow(feeds, partial(next_uses, lanes=own))
 
 
 def _groupings(plan: SeekablePlan) -> tuple[Grouping, ...]:

@@ -2,6 +2,7 @@
 
 import warnings
 from functools import cached_property
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +14,8 @@ from loaderkit._runtime.worker.program import Program
 from loaderkit._system.file_identity import Files
 from loaderkit._system.resources import available_memory
 from loaderkit.errors import TransportError
-from loaderkit.samplers import ChunkSampler, MixedSampler, Sampler
+from loaderkit.samplers import Sampler
+from loaderkit.samplers.optional import components_of, lanes_of, next_uses_of, window_of
 from loaderkit.sources.foreign_files import foreign_files
 
 from .program import program_of
@@ -104,13 +106,13 @@ def feeder_of(settings: LoaderSettings) -> "Feeder | None":
         return None
     sampler, records = settings.sampler, len(settings.source)
     samplers = _samplers_of_chunks(sampler, feed)
-    by_chunks = [each for each in samplers if isinstance(each, ChunkSampler)]
+    by_chunks = [each for each in samplers if next_uses_of(each) is not None]
     shuffles = [each for each in samplers if getattr(each, "shuffle", False)]
     if by_chunks and len(by_chunks) == len(shuffles):
-        lanes = -(-by_chunks[0].lanes // settings.sharding.resolve().shard_count)
-        of_windows = feed.bytes_of(2 * lanes * sum(each.window * each.chunk for each in by_chunks))
+        lanes = -(-lanes_of(by_chunks[0]) // settings.sharding.resolve().shard_count)
+        of_windows = feed.bytes_of(2 * lanes * sum(map(prod, map(window_of, by_chunks))))
         if feed.limit < min(of_windows, feed.nbytes):
-            windows = " and ".join(dict.fromkeys(str(each.window) for each in by_chunks))
+            windows = " and ".join(dict.fromkeys(str(window_of(each)[0]) for each in by_chunks))
             of = f" of {len(by_chunks)} components" if len(by_chunks) > 1 else ""
             raise ValueError(
                 f"limit: expected {of_windows} bytes or more, two windows of {windows} chunks for each of "
@@ -132,13 +134,14 @@ def feeder_of(settings: LoaderSettings) -> "Feeder | None":
 
 def _samplers_of_chunks(sampler: Sampler, feed: "ChunkFeed | JointChunkFeed") -> list[Sampler]:
     """The sampler, or of a mixture those of the components whose source has a cache."""
-    if not isinstance(sampler, MixedSampler):
+    mixed = components_of(sampler)
+    if mixed is None:
         return [sampler]
     from loaderkit._chunk_cache.chunk_feed import NO_CHUNK
 
-    firsts = np.array([sampler.offsets[name] for name in sampler.names], np.int64)
+    firsts = np.array([*mixed.offsets.values()], np.int64)
     cached = (feed.numbers(firsts) != NO_CHUNK).tolist()
-    return [sampler.components[name] for name, has in zip(sampler.names, cached, strict=True) if has]
+    return [each for each, has in zip(mixed.samplers.values(), cached, strict=True) if has]
 
 
 class LoaderExecutorFactory:

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._plan.seekable_plan import SeekablePlan
-from loaderkit.samplers import InterleavedSampler, MixedSampler, Sampler
+from loaderkit.samplers import Sampler
+from loaderkit.samplers.optional import components_of, part_lengths_of
 from loaderkit.samplers.protocol import record_keys_of
 from loaderkit.sources import ConcatDataSource, MapDataSource
 
@@ -52,10 +53,7 @@ class Parts(NamedTuple):
     def _met(self, sampler: Any, indices: Keys, left: set[int]) -> list[tuple[int, int]]:
         """(place, part) of the first of some consecutive indices that reads each part, in their order."""
         if self.ends is None:
-            before, after = (sampler.taken(int(end)) for end in (indices[0], indices[-1] + 1))
-            if all(before[self.names[part]] == after[self.names[part]] for part in left):
-                return []  # as with weight 0, for ever
-            found, _ = sampler._runs(sampler._lanes.turns_of(indices)[0])
+            found = sampler.component_numbers(indices)
         else:
             found = np.searchsorted(self.ends, record_keys_of(sampler, indices), "right")
         places = np.full(len(self.names) + 1, -1)  # the last for what is no part
@@ -82,16 +80,18 @@ def parts_of_stream(source: Any, sampler: Sampler) -> Parts | None:
     >>> parts_of_stream(ConcatDataSource({"a": [1, 2], "b": [3]}), SequentialSampler(3))
     Parts(names=('a', 'b'), ends=array([2, 3]))
     """
-    whole = concatenated(source)
+    whole, mixed = concatenated(source), components_of(sampler)
     ends: Keys | None = None
-    if isinstance(sampler, MixedSampler) and (
-        whole is None or (not sampler.placed and len(whole._ends) == len(sampler.names))
+    if (
+        mixed is not None
+        and mixed.numbers is not None
+        and (whole is None or (mixed.concatenated and len(whole._ends) == len(mixed.names)))
     ):
-        names = sampler.names
+        names = mixed.names
     elif whole is not None:
         names, ends = whole.names or tuple(map(str, range(len(whole._ends)))), whole._ends
-    elif isinstance(sampler, InterleavedSampler):
-        names, ends = tuple(map(str, range(len(sampler.lengths)))), sampler.lengths.cumsum()
+    elif (lengths := part_lengths_of(sampler)) is not None:
+        names, ends = tuple(map(str, range(len(lengths)))), lengths.cumsum()
     else:
         return None
     filled = len(names) if ends is None else np.count_nonzero(np.diff(ends, prepend=0))

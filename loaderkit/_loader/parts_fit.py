@@ -1,8 +1,10 @@
 """A sampler of several sources, and the parts of a ConcatDataSource: whether they are the same ones."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from loaderkit.samplers import InterleavedSampler, MixedSampler, Sampler
+from loaderkit.samplers import Sampler
+from loaderkit.samplers.optional import components_of, part_lengths_of
 
 from .parts import concatenated
 
@@ -19,11 +21,13 @@ def check_parts(sampler: Sampler, source: Any) -> None:
     whole = concatenated(source)
     if whole is None:
         return
-    if isinstance(sampler, InterleavedSampler):
-        argument, starts = "lengths", (sampler.lengths.cumsum() - sampler.lengths).tolist()
+    names: Sequence[object]
+    lengths, mixed = part_lengths_of(sampler), components_of(sampler)
+    if lengths is not None:
+        argument, starts = "lengths", (lengths.cumsum() - lengths).tolist()
         names = whole.names or range(len(starts))
-    elif isinstance(sampler, MixedSampler) and not sampler.placed:
-        argument, starts, names = "components", [*sampler.offsets.values()], sampler.names
+    elif mixed is not None and mixed.concatenated:
+        argument, starts, names = "components", [*mixed.offsets.values()], mixed.names
     else:
         return
     parts = whole._starts.tolist()

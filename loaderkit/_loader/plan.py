@@ -1,23 +1,15 @@
 """The stream plan that settings mean, once this process's shard is known."""
 
-import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from loaderkit._base.integers import at_least
 from loaderkit._order.index_limits import MOST_INDEX
 from loaderkit._order.sharding import ShardBlocks, ShardOptions
 from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit._plan.shape_checks import check_shapes
-from loaderkit.samplers import (
-    ChunkSampler,
-    IndexSampler,
-    LengthBucketSampler,
-    MixedSampler,
-    Sampler,
-    SequentialSampler,
-)
-from loaderkit.samplers.epochs import EpochSampler
+from loaderkit.samplers import Sampler
+from loaderkit.samplers.optional import batch_of, components_of, endless_of, lanes_of, next_uses_of
 from loaderkit.samplers.protocol import epoch_length_of, length_of
 from loaderkit.transforms.shape import shape_of
 
@@ -39,6 +31,7 @@ def plan_of(
         fingerprints: of sampler and source, for states.
         parameters: of the operations, for states.
 
+    >>> from loaderkit.samplers import SequentialSampler
     >>> settings = LoaderSettings(source=[5, 6, 7], sampler=SequentialSampler(3), operations=())
     >>> plan = plan_of(settings, ShardOptions(0, 1), Fingerprints(settings.sampler, settings.source), [])
     >>> plan.start, plan.stop
@@ -48,7 +41,7 @@ def plan_of(
     if settings.epoch is not None:
         records = epoch_length_of(sampler) or 0
         start, stop = settings.epoch * records, (settings.epoch + 1) * records
-        sampler = _endless(sampler)
+        sampler = endless_of(sampler)
     plan = SeekablePlan(
         sampler=sampler,
         operations=shape_of(settings.operations),
@@ -73,14 +66,16 @@ def checked_epoch(sampler: Sampler, e: Any) -> int:
 
     Raises TypeError where the sampler doesn't say how long an epoch is, ValueError where the epoch is too late.
 
+    >>> from loaderkit.samplers import SequentialSampler
     >>> checked_epoch(SequentialSampler(3), 7)
     7
     """
     records = epoch_length_of(sampler)
-    if records is None and isinstance(sampler, MixedSampler):
+    if records is None and components_of(sampler) is not None:
         raise TypeError(
-            "epoch(e): expected a sampler that says how long an epoch is, got a MixedSampler, of which each component "
-            "has epochs of its own; give num_steps= for a part, and ask it.sampler.taken(it.index) for the epochs"
+            f"epoch(e): expected a sampler that says how long an epoch is, got a {type(sampler).__qualname__}, of "
+            "which each component has epochs of its own; give num_steps= for a part, and ask "
+            "it.sampler.taken(it.index) for the epochs"
         )
     if records is None:
         raise TypeError(
@@ -98,6 +93,7 @@ def checked_epoch(sampler: Sampler, e: Any) -> int:
 def repeats_order(settings: LoaderSettings) -> bool:
     """Whether each iteration gives the same shuffled order, of the sampler's only epoch.
 
+    >>> from loaderkit.samplers import IndexSampler
     >>> once = LoaderSettings(
     ...     source=[5, 6], sampler=IndexSampler(2, shuffle=True, seed=0, num_epochs=1), operations=()
     ... )
@@ -120,6 +116,7 @@ def shards_without_last_step(plan: SeekablePlan) -> int:
 def why_lanes_are_shared(plan: SeekablePlan) -> str:
     """Why several shards read the same lanes; "" where each reads its own, or that isn't known before.
 
+    >>> from loaderkit.samplers import ChunkSampler
     >>> sampler = ChunkSampler(64, chunk=4, window=2, lanes=2, batch=16, seed=0)
     >>> settings = LoaderSettings(source=range(64), sampler=sampler, operations=())
     >>> plan = plan_of(settings, ShardOptions(0, 2), Fingerprints(sampler, settings.source), [])
@@ -127,26 +124,17 @@ def why_lanes_are_shared(plan: SeekablePlan) -> str:
     'a step takes 2 indices, ChunkSampler has batch=16'
     """
     sampler, shards = plan.sampler, plan.shard.shard_count
-    if not isinstance(sampler, ChunkSampler | MixedSampler) or shards == 1:
+    if shards == 1:
         return ""
-    samplers = sampler.components.values() if isinstance(sampler, MixedSampler) else [sampler]
-    if not any(isinstance(each, ChunkSampler) for each in samplers):
+    mixed = components_of(sampler)
+    samplers = [sampler] if mixed is None else [*mixed.samplers.values()]
+    if all(next_uses_of(each) is None for each in samplers):
         return ""
-    name = type(sampler).__name__
-    if sampler.lanes % shards:
-        return f"{shards} shards, {name} has lanes={sampler.lanes}"
+    name, lanes = type(sampler).__name__, lanes_of(sampler)
+    if lanes % shards:
+        return f"{shards} shards, {name} has lanes={lanes}"
     if plan.row_changing:
         return ""
-    if plan.batching.stride != sampler.batch:
-        return f"a step takes {plan.batching.stride} indices, {name} has batch={sampler.batch}"
+    if plan.batching.stride != batch_of(sampler):
+        return f"a step takes {plan.batching.stride} indices, {name} has batch={batch_of(sampler)}"
     return ""
-
-
-def _endless(sampler: Sampler) -> Sampler:
-    """The same order without the sampler's last epoch; a user's sampler says itself where it ends."""
-    if type(sampler) is SequentialSampler:
-        return IndexSampler(sampler.num_records, seed=sampler.seed)
-    if isinstance(sampler, EpochSampler) and not isinstance(sampler, SequentialSampler):
-        endless: Sampler = dataclasses.replace(cast(Any, sampler), num_epochs=None)
-        return endless
-    return sampler.endless() if isinstance(sampler, LengthBucketSampler) else sampler

@@ -8,8 +8,8 @@
 All shards share these indices: a sharding chooses which indices a process loads, never which records they read.
 """
 
-from dataclasses import dataclass, field
-from typing import cast
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from loaderkit._order.permutation import MAX_RECORDS, Int64Array, permute
 from loaderkit._order.sharding import Sharding, check_sharding
 
 from .bulk import BulkSampler
-from .protocol import ENDLESS, checked_epochs, checked_seed, min_records_of
+from .protocol import ENDLESS, Sampler, checked_epochs, checked_seed, min_records_of
 
 
 class EpochSampler(BulkSampler):
@@ -60,6 +60,15 @@ class EpochSampler(BulkSampler):
         [range(0, 3)]
         """
         return [range(min_records_of(self))] if self.shuffle else []
+
+    def endless(self) -> Sampler:
+        """The same order without a last epoch.
+
+        >>> len(IndexSampler(3, num_epochs=2)), IndexSampler(3, num_epochs=2).endless().num_epochs
+        (6, None)
+        """
+        made: Sampler = replace(cast(Any, self), num_epochs=None)
+        return made
 
     def fingerprint(self) -> dict[str, object]:
         """What a saved state keeps of this sampler, as JSON values; the sharding isn't part of it.
@@ -162,3 +171,11 @@ class SequentialSampler(EpochSampler):
 
     def __post_init__(self) -> None:
         self._normalise()
+
+    def endless(self) -> Sampler:
+        """The same order again and again; of a class that inherits this one, the sampler itself.
+
+        >>> SequentialSampler(3).endless().record_keys([2, 3]).tolist()
+        [2, 0]
+        """
+        return IndexSampler(self.num_records, seed=self.seed) if type(self) is SequentialSampler else self

@@ -67,6 +67,11 @@ class InterleavedSampler(ArraySampler):
         self._set(_firsts=np.cumsum(checked) - checked)
         self._set(_order=InterleaveOrder(checked, cycle_length or len(checked), block_length))
 
+    @property
+    def part_lengths(self) -> Int64Array:
+        """The records of each source, (n,) int64."""
+        return self.lengths
+
     def record_keys(self, indices: npt.ArrayLike) -> Int64Array:
         """The record keys of many indices at once: (n,) ints in, (n,) int64 out; errors as IndexSampler's.
 

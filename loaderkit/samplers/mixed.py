@@ -194,6 +194,19 @@ class MixedSampler(BulkSampler):
             keys[low : low + _PIECE] = self._planned(wanted[low : low + _PIECE])
         return keys
 
+    def component_numbers(self, indices: npt.ArrayLike) -> Int64Array:
+        """The number of the component that each index reads, (n,) int64; -1 for one that is no component any more.
+
+        Errors as those of `record_keys`, but no LookupError.
+
+        >>> from loaderkit.samplers import IndexSampler
+        >>> sampler = MixedSampler({"a": IndexSampler(5), "b": IndexSampler(9)}, weights={"a": 1, "b": 2})
+        >>> sampler.component_numbers([0, 1, 2])
+        array([1, 0, 1])
+        """
+        numbers, _ = self._runs(self._lanes.turns_of(self._checked(indices))[0])
+        return numbers.astype(np.int64, copy=False)
+
     def taken(self, n: int) -> dict[str, Taken]:
         """What the indices before n read of each component, by name; n from 0 to the length.
 

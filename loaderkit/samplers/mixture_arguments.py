@@ -118,10 +118,23 @@ def checked_offsets(offsets: Any, components: Mapping[str, Sampler]) -> tuple[di
     checked = {
         name: at_least(f"offsets[{name!r}]", offsets[name], 0, below=MAX_RECORDS) for name in components
     }
+    return checked, checked != consecutive_offsets(components)
+
+
+def consecutive_offsets(components: Mapping[str, Sampler]) -> dict[str, int] | None:
+    """{name: the first record key} of a concatenation; None where a component doesn't say where its source ends.
+
+    >>> from loaderkit.samplers import IndexSampler, KeysSampler
+    >>> (
+    ...     consecutive_offsets({"a": IndexSampler(3), "b": IndexSampler(4)}),
+    ...     consecutive_offsets({"a": KeysSampler([6])}),
+    ... )
+    ({'a': 0, 'b': 3}, None)
+    """
     try:
-        return checked, checked != _offsets_of(components)
-    except (TypeError, ValueError):  # a component that doesn't say where its source ends
-        return checked, True
+        return _offsets_of(components)
+    except (TypeError, ValueError):
+        return None
 
 
 def checked_pattern(pattern: Any, names: Sequence[str]) -> tuple[str, ...] | None:

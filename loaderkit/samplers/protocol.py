@@ -39,6 +39,14 @@ class Sampler(Protocol):
     instead of a lost index, up to `count` indices after the first `tried`, and the keys of such. Without them it is the
     indices after the lost one.
     `fingerprint() -> dict` of JSON values: what a saved state compares, instead of class, length and first keys.
+    `endless() -> Sampler`: the same order without a last epoch, for `loader.epoch(e)`; without it the sampler itself.
+    `next_uses(record_keys, index, lanes=None) -> int64 (n,)`: for each key an index at which it is read next, or an
+    earlier one, as seen from an index, for a cache that deletes; `ChunkSampler.next_uses` says more. `window: int`,
+    `chunk: int`: it mixes the records of so many chunks at a time, of so many consecutive records each.
+    `lanes: int`, `batch: int`: each step of all hosts, of `batch` indices, has so many equal parts of their own chunks.
+    `components: dict[str, Sampler]`, with `offsets: dict[str, int]`, what is added to the keys of each: what it mixes.
+    `component_numbers(indices) -> int64 (n,)`: the place in `components` of the one that each index reads.
+    `part_lengths: int64 (k,)`: the records of each source, one behind the other, that it reads in turns.
 
     >>> class Backwards:
     ...     def __len__(self):
@@ -65,7 +73,7 @@ def record_keys_of(sampler: Sampler, indices: Int64Array) -> Int64Array:
     [2, 3]
     """
     name = f"{type(sampler).__qualname__}.record_keys"
-    if _defines(sampler, "record_keys"):
+    if defines(sampler, "record_keys"):
         keys = np.asarray(cast(Any, sampler).record_keys(indices))
         if keys.shape != indices.shape:
             raise ValueError(
@@ -211,7 +219,7 @@ def fingerprint_of(sampler: Sampler) -> dict[str, object]:
     >>> fingerprint_of(SequentialSampler(4))["kind"]
     'SequentialSampler'
     """
-    if _defines(sampler, "fingerprint"):
+    if defines(sampler, "fingerprint"):
         fingerprint = cast(Any, sampler).fingerprint()
         if not isinstance(fingerprint, dict):
             raise TypeError(
@@ -228,10 +236,17 @@ def fingerprint_of(sampler: Sampler) -> dict[str, object]:
     }
 
 
-def _defines(sampler: Sampler, method: str) -> bool:
-    # A method that is inherited, or that a wrapper passes on, may not agree with a __getitem__ that was replaced.
+def defines(sampler: Sampler, member: str) -> bool:
+    """Whether the sampler's class defines a member that agrees with its `__getitem__`.
+
+    One that is inherited, or that a wrapper passes on, may not agree with a `__getitem__` that was replaced.
+
+    >>> from loaderkit.samplers import SequentialSampler
+    >>> defines(SequentialSampler(4), "record_keys"), defines(SequentialSampler(4), "next_uses")
+    (True, False)
+    """
     for cls in type(sampler).__mro__:
-        if method in vars(cls):
+        if member in vars(cls):
             return True
         if "__getitem__" in vars(cls):
             return False

@@ -12,6 +12,15 @@ from loaderkit._base.integers import at_least
 from loaderkit._base.notes import text_of
 from loaderkit._order.sharding import Sharding
 from loaderkit._state.strict_json import find_problem
+from loaderkit.samplers.optional import (
+    batch_of,
+    components_of,
+    endless_of,
+    lanes_of,
+    next_uses_of,
+    part_lengths_of,
+    window_of,
+)
 from loaderkit.samplers.protocol import (
     ENDLESS,
     Sampler,
@@ -339,6 +348,62 @@ def _saved_fingerprint(samples: _SamplerSamples) -> None:
     problem = find_problem(samples.fingerprint, "fingerprint", 1)
     expect(problem is None, "JSON values that a state can hold", str(problem))
     samples.compare_fingerprint(fingerprint_of(samples.sampler), "when it is asked for again")
+
+
+@check(
+    _CHECKS,
+    "endless",
+    "endless() has no end, and the same answers",
+    "Give the sampler as it is, but with epochs without end; or have no endless().",
+)
+def _endless(samples: _SamplerSamples) -> None:
+    endless = endless_of(samples.sampler)
+    if endless is samples.sampler:
+        return
+    length = length_of(endless)
+    expect(length is None, "endless() without an end", f"a length of {length}")
+    for index in samples.places:
+        samples.compare(index, _asked(endless, index), "from endless()")
+
+
+@check(
+    _CHECKS,
+    "how it reads",
+    "next_uses, window, chunk, lanes, batch, components and part_lengths agree with the keys",
+    "Give them as lk.samplers.Sampler says, or leave them out: they are of use with a cache, and for messages.",
+)
+def _how_it_reads(samples: _SamplerSamples) -> None:
+    sampler = samples.sampler
+    window_of(sampler)  # an error says what it has to be
+    lanes, batch = lanes_of(sampler), batch_of(sampler)
+    expect((batch or 1) % lanes == 0, f"batch to be a multiple of lanes={lanes}", str(batch))
+    indices = np.arange(len(samples.places), dtype=np.int64)  # (n,) int64
+    keys = record_keys_of(sampler, indices)
+    next_uses, mixed, lengths = next_uses_of(sampler), components_of(sampler), part_lengths_of(sampler)
+    if next_uses is not None:
+        uses = _ints("next_uses", next_uses(keys, 0), indices.shape)
+        late = np.flatnonzero(uses > indices)[:1].tolist()
+        expect(not late, "next_uses(keys, 0) at or before the index that reads each key", f"later for {late}")
+    if mixed is not None and mixed.numbers is not None:
+        numbers = _ints("component_numbers", mixed.numbers(indices), indices.shape)
+        known = bool((numbers >= -1).all() and (numbers < len(mixed.names)).all())
+        expect(known, f"component_numbers from -1 to {len(mixed.names) - 1}", str(numbers.tolist()))
+        least = np.array([*mixed.offsets.values(), 0], np.int64)[numbers]
+        expect(bool((keys >= least).all()), "keys from their component's offset on", str(keys.tolist()))
+    if lengths is not None:
+        counts = _ints("part_lengths", lengths, np.shape(lengths))
+        expect(
+            bool((keys < counts.sum()).all()),
+            f"keys below {counts.sum()}, all of part_lengths",
+            str(keys.max()),
+        )
+
+
+def _ints(name: str, given: Any, shape: tuple[int, ...]) -> Any:
+    array = np.asarray(given)
+    good = array.dtype.kind in "iu" and array.shape == shape
+    expect(good, f"{name} to give ints of shape {shape}", f"{array.dtype} of shape {array.shape}")
+    return array
 
 
 # --- in other processes ----------------------------------------------------------------------------------------------

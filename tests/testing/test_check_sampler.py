@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -202,6 +202,37 @@ class Grows(Good):
         return super().fingerprint()
 
 
+class Ends(Good):
+    def endless(self) -> Any:
+        return Ends()
+
+
+class OtherOrder(Good):
+    def endless(self) -> Any:
+        return lk.IndexSampler(40)
+
+
+class LateUses(Good):
+    def next_uses(self, record_keys: Any, index: int, lanes: Any = None) -> Any:
+        return np.full(len(record_keys), 1 << 40)
+
+
+class NoLanes(Good):
+    lanes = 0
+
+
+class OtherComponents(Good):
+    components: ClassVar = {"a": lk.IndexSampler(40)}
+    offsets: ClassVar = {"a": 0}
+
+    def component_numbers(self, indices: Any) -> Any:
+        return np.full(len(indices), 3)
+
+
+class FewParts(Good):
+    part_lengths = np.array([1, 1])
+
+
 # For each check samplers that break its rule and no earlier one, with a part of the message.
 BROKEN: list[tuple[str, Callable[[], Any], str]] = [
     ("length", Alternates, "expected a length of 121 again, got 120. Give the number of indices"),
@@ -223,6 +254,16 @@ BROKEN: list[tuple[str, Callable[[], Any], str]] = [
     ("attributes", OtherSeed, "again, got {'num_records': 40, 'seed': "),
     ("fingerprint", Dated, "when it is asked for again, got "),
     ("fingerprint", ManyBits, "fingerprint.key: expected an integer of at most 64 bits, got one of 81"),
+    ("endless", Ends, "expected endless() without an end, got a length of 120"),
+    ("endless", OtherOrder, "from endless(), got record_key"),
+    (
+        "how it reads",
+        LateUses,
+        "expected next_uses(keys, 0) at or before the index that reads each key, got later",
+    ),
+    ("how it reads", NoLanes, "NoLanes.lanes: expected an int from 1 to"),
+    ("how it reads", OtherComponents, "expected component_numbers from -1 to 0, got [3, 3"),
+    ("how it reads", FewParts, "expected keys below 2, all of part_lengths, got"),
     ("pickled copy", Forgets, "from a pickled copy, got record_key 7"),
     ("another process", of_the_process, "to be record_key 1099511627776 in another process, got record_key"),
     ("unchanged by asking", Grows, "expected a length of 120 after all these answers, got 121"),

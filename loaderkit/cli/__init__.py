@@ -5,6 +5,7 @@ import contextlib
 import importlib
 import os
 import sys
+import textwrap
 import warnings
 from collections.abc import Sequence
 from typing import TextIO
@@ -15,21 +16,17 @@ from .exit_status import ExitStatus, UsageError
 from .former_commands import FORMER, new_words
 
 COMMANDS = {
-    "inspect": "what a set of data files holds: format, shards, records, fields, sizes",
-    "show": "records as readable text, or the bytes of one field",
-    "preview": "a picture or a page that shows records",
+    "inspect": "what a set of data files holds: format, shards, records, fields, sizes, values",
+    "show": "records as readable text, the bytes of a field, lines with tabs, or a page of pictures",
     "check": "whether the data is what was indexed, and what in it would harm a training",
     "index": "find where each record lies, and keep it in a file beside the data",
     "cat": "the records of all files as one file, in order or shuffled",
     "split": "the records as files of like size",
     "sort": "the records in the order of their keys, or of a field, as one file",
-    "first": "a field of the first record, or of the first that a function chooses",
-    "table": "fields of all records as lines with tabs",
     "create": "a data file from a table of names and files",
     "convert": "the records in another format or order, or through a function",
     "map": "a shell command, or a function, on each record",
     "cache": "what the folder of lk.Cache holds of a set, fetched ahead or deleted",
-    "stats": "what the values of each column are like, for features",
     "explain": "whether a loader is the bottleneck, and what to change; which records a step has",
     "state": "show, compare, check and edit saved positions",
     "doctor": "whether this machine has what loaders need",
@@ -78,6 +75,7 @@ def _run(given: list[str]) -> int:
     command.add_arguments(parsers[name])
     if examples := getattr(command, "EXAMPLES", None):
         parsers[name].epilog = examples
+        parsers[name].description = textwrap.fill(parsers[name].description or "", 78)
         parsers[name].formatter_class = argparse.RawDescriptionHelpFormatter
     behind: list[str] = []
     if getattr(command, "TAKES_ARGUMENTS", False) and "--" in given:

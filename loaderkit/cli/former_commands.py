@@ -32,6 +32,10 @@ FORMER = {
     "verify": FormerCommand("check --only index"),
     "lint": FormerCommand("check --only training"),
     "records": FormerCommand("explain"),
+    "stats": FormerCommand("inspect --values"),
+    "first": FormerCommand("show --raw -n 1"),
+    "table": FormerCommand("show --tsv", {"--fields": "--field"}),
+    "preview": FormerCommand("show", {"--output": "--out"}),
 }
 
 
@@ -44,6 +48,9 @@ def new_words(name: str, words: list[str], parser: argparse.ArgumentParser) -> t
     from loaderkit._storage.addresses import redacted
 
     former = FORMER[name]
+    named = {
+        option: action.option_strings[-1] for action in parser._actions for option in action.option_strings
+    }
     takes_value = {
         option: action.nargs != 0 for action in parser._actions for option in action.option_strings
     }
@@ -58,7 +65,7 @@ def new_words(name: str, words: list[str], parser: argparse.ArgumentParser) -> t
     made, shown, targets = former.new.split(), former.new.split(), list[str]()
     options, options_shown = list[str](), list[str]()
     for option, value in given:
-        now = former.renamed.get(option, option)
+        now = former.renamed.get(option, named.get(option, option))
         if now == _TARGET:
             targets = [value]
             continue

@@ -8,13 +8,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .exit_status import ExitStatus
+from .exit_status import ExitStatus, UsageError
 from .image_header import image_header
 from .open_source import OpenedSource, add_source_arguments, open_source
 from .output import Output, add_output_argument
 from .printable import size_text
 from .values import fields_of, text_of
+from .write_output import add_processes_argument
 
+EXAMPLES = """examples:
+  loaderkit inspect 'train-{000..009}.tar'
+  loaderkit inspect people.csv --values --vocabulary 100 -o stats.json
+"""
 SAMPLED_RECORDS = 256
 SAMPLED_SIZES = (
     1 << 20
@@ -26,24 +31,48 @@ BAR = 30  # characters of the longest bar of the histogram
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     parser.description = (
-        "Say what a set of data files holds: format, shards, records, fields or columns, sizes."
+        "Say what a set of data files holds: format, shards, records, fields or columns, sizes. With --values what the "
+        "values of each column are like, in one pass: count, minimum, maximum, mean, deviation and quantiles of "
+        "numbers, lengths of texts, mean and deviation of the channels of arrays, and the most frequent words."
     )
     add_source_arguments(parser)
     parser.add_argument(
         "--sample",
         type=int,
-        default=SAMPLED_RECORDS,
         metavar="N",
-        help="read N records, spread over the set, for what no index says (default: %(default)s)",
+        help=f"read N records, spread over the set, for what no index says (default: {SAMPLED_RECORDS})",
     )
+    parser.add_argument("--values", action="store_true", help="read all records: what the values are like")
+    values = parser.add_argument_group("with --values")
+    values.add_argument("-f", "--fields", metavar="A,B", help="these columns alone (default: all)")
+    values.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="write the result as JSON to a file, too, which lk.features take",
+    )
+    values.add_argument("--quantiles", type=int, metavar="N", help="parts of equal size (default: 4)")
+    values.add_argument(
+        "--vocabulary", type=int, metavar="N", help="the N most frequent words or integers (default: none)"
+    )
+    add_processes_argument(values, default=None)
     add_output_argument(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints what the set holds."""
+    """Prints what the set holds, or what its values are like."""
+    if options.values:
+        from .stats import print_values  # the passes over a data set take a while to import
+
+        if options.sample is not None:
+            raise UsageError("--sample: expected no --values, which reads all records, got both")
+        return print_values(options)
+    for name in ("fields", "output", "quantiles", "vocabulary", "processes"):
+        if getattr(options, name) is not None:
+            raise UsageError(f"--{name}: expected with --values, got it without; add --values")
     out = Output(as_json=options.json)
     with open_source(options) as opened:
-        summary = summary_of(opened, max(options.sample, 1))
+        summary = summary_of(opened, max(SAMPLED_RECORDS if options.sample is None else options.sample, 1))
     out.document(summary.document())
     if not options.json:
         _print(out, summary)

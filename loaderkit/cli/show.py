@@ -1,79 +1,197 @@
-"""`loaderkit show`: records as readable text, or the bytes of one field."""
+"""`loaderkit show`: records as readable text, the bytes of one field, lines of a table, or pictures."""
 
 import argparse
 import json
 import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit.errors import DataFormatError
+
 from .exit_status import ExitStatus, UsageError
+from .named_function import named_function
 from .open_source import OpenedSource, add_source_arguments, open_source
 from .output import Output, add_output_argument
+from .page import check_page_name, draw
 from .printable import printable
-from .values import fields_of, value_json, value_text
+from .read_each import read_all, shuffled_keys
+from .table import print_table, table_names
+from .values import MISSING, field_value, fields_of, value_json, value_text
 
+EXAMPLES = """examples:
+  loaderkit show 'train-{000..009}.tar' -n 2
+  loaderkit show x.tar --key 17 -f jpg --raw > 17.jpg
+  loaderkit show x.tar --where filters:is_cat -f json.label --raw -n 1
+  loaderkit show x.tar --tsv -f __key__,cls > labels.tsv
+  loaderkit show x.tar --out page.html --shuffle 0
+"""
 FIRST_RECORDS = 5
+DRAWN_RECORDS = 64
 NARROWEST = 20  # characters of a value on a narrow terminal
 LONGEST_VALUE = 200  # characters of a value, where --field didn't ask for it
-TOGETHER = 64  # records read at once
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     parser.description = (
-        "Show records: text as text, images as their format and size, other values by their first bytes."
+        "Show records: text as text, images as their format and size, other values by their first bytes. --raw, --tsv "
+        "and --out show them in another way. The exit status is 1 where --where chooses no record."
     )
     add_source_arguments(parser)
     parser.add_argument(
-        "-f", "--field", action="append", help="show this field only, in full; may be given several times"
+        "-f",
+        "--field",
+        action="append",
+        metavar="FIELD",
+        help="show this field only, in full, or a path into JSON such as json.label; may be given several times",
     )
     parser.add_argument(
-        "-n", "--number", type=int, help=f"of records (default: {FIRST_RECORDS}, with --key 1)"
+        "-n",
+        "--number",
+        type=int,
+        help=f"of records (default: {FIRST_RECORDS}, with --key 1, with --out {DRAWN_RECORDS}, with --tsv all)",
     )
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--key", type=int, help="show from the record with this number on, -1 for the last")
     which.add_argument("--find", metavar="NAME", help="show the record with this key, such as a tar's 000017")
-    parser.add_argument(
-        "--raw", action="store_true", help="write the bytes of the field to stdout, and nothing else"
+    which.add_argument(
+        "--shuffle", type=int, metavar="SEED", help="show the first records of a shuffled epoch"
     )
-    add_output_argument(parser, "print a line of JSON for each record")
+    parser.add_argument(
+        "--where",
+        metavar="MODULE:FUNCTION",
+        help="show the records for which this Python function gives true",
+    )
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument(
+        "--raw",
+        action="store_true",
+        help="write the value of the field to stdout, and nothing else; with --json a line for each record",
+    )
+    how.add_argument(
+        "--tsv",
+        action="store_true",
+        help="a line for each record with tabs between its fields, which -f A,B.C names, under one with their names",
+    )
+    how.add_argument(
+        "-o",
+        "--out",
+        metavar="FILE",
+        help="draw records: x.png for a sheet of small pictures, x.html for a page",
+    )
+    parser.add_argument("--no-header", action="store_true", help="with --tsv: without the line of names")
+    parser.add_argument(
+        "--image", metavar="FIELD", help="with --out: the field to draw (default: the first image)"
+    )
+    parser.add_argument(
+        "--label",
+        metavar="FIELD",
+        help="with --out: the field to write under it (default: cls, label, txt, ...)",
+    )
+    add_output_argument(parser, "print a line of JSON for each record, with --out one document")
 
 
 def run(options: argparse.Namespace) -> int:
     """Shows the records."""
-    if (options.number or 0) < 0:
-        raise UsageError(f"--number: expected 0 or more, got {options.number}")
-    if options.raw and (options.json or len(options.field or []) > 1):
-        raise UsageError("--raw: expected one --field at most and no --json")
+    _check(options)
+    names = table_names(options.field) if options.tsv else []
+    where = named_function("--where", options.where) if options.where else None
     out = Output(as_json=options.json)
     with open_source(options) as opened:
+        if options.number is None:
+            options.number = _default_number(options, len(opened))
         keys = _keys(options, opened)
-        for begin in range(0, len(keys), TOGETHER):
-            part = keys[begin : begin + TOGETHER]
-            for key, record in zip(part.tolist(), opened.read(part)):
+        chosen = _chosen(options, opened, keys, where)
+        if options.out is not None:
+            return draw(out, options, opened, keys, chosen)
+        if options.tsv:
+            return print_table(out, chosen, names, header=not options.no_header)
+        shown = 0
+        for key, record in chosen:
+            shown += 1
+            location = opened.location(key)
+            if options.raw:
                 # Of a tar's record one field is written, of others the record.
-                whole = options.raw and not options.field and opened.format != "tar"
-                fields = {"record": record} if whole else fields_of(record)
-                fields = _chosen(fields, options.field, opened.location(key))
-                if options.raw:
-                    _write(fields, opened.location(key))
-                else:
-                    _show(out, key, opened.location(key), fields, in_full=bool(options.field))
+                whole = not options.field and opened.format != "tar"
+                fields = {"record": record} if whole else _fields(record, options.field, location)
+                _write(out, key, location, fields)
+            else:
+                fields = _fields(record, options.field, location)
+                _show(out, key, location, fields, in_full=bool(options.field))
+    if not shown and options.number and (options.raw or where is not None):
+        print("loaderkit show: no record was chosen", file=sys.stderr)
+        return ExitStatus.FINDINGS
     return ExitStatus.DONE
+
+
+def _check(options: argparse.Namespace) -> None:
+    least = 0 if options.out is None else 1
+    if options.number is not None and options.number < least:
+        raise UsageError(f"--number: expected {least} or more, got {options.number}")
+    if options.raw and len(options.field or []) > 1:
+        raise UsageError("--raw: expected one --field at most, got more")
+    if options.out is not None:
+        check_page_name(options.out)
+        if options.field:
+            raise UsageError("--field: expected no --out, whose fields --image and --label name, got both")
+    for name, needed in ("no_header", "tsv"), ("image", "out"), ("label", "out"):
+        if getattr(options, name) and not getattr(options, needed):
+            raise UsageError(f"--{name.replace('_', '-')}: expected with --{needed}, got it without")
+
+
+def _chosen(
+    options: argparse.Namespace,
+    opened: OpenedSource,
+    keys: NDArray[np.int64],
+    where: Callable[[Any], Any] | None,
+) -> Iterator[tuple[int, Any]]:
+    """The records of `keys` one after the other; with --where all from the first key on that it chooses, -n of them."""
+    if where is None:
+        yield from read_all(opened, keys)
+        return
+    left = options.number
+    for key, record in read_all(opened, keys):
+        if not left:
+            return
+        try:
+            chosen = where(record)
+        except Exception as error:
+            # As an uncaught one it would end with 1, which says that no record is chosen.
+            raise DataFormatError(
+                f"--where: expected true or false from {options.where} for {opened.location(key)}, got "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        if chosen:
+            left -= 1
+            yield key, record
+
+
+def _default_number(options: argparse.Namespace, total: int) -> int:
+    if options.tsv:
+        return total
+    if options.out is not None:
+        return DRAWN_RECORDS
+    return FIRST_RECORDS if options.key is None else 1
 
 
 def _keys(options: argparse.Namespace, opened: OpenedSource) -> NDArray[np.int64]:
     total = len(opened)
     if options.find is not None:
         return np.array([_find(opened, options.find)], np.int64)
+    number = (
+        total if options.where is not None else min(options.number, total)
+    )  # -n counts what --where chooses
+    if options.shuffle is not None and number:
+        return shuffled_keys(total, options.shuffle, number)
     if options.key is None:
-        return np.arange(min(FIRST_RECORDS if options.number is None else options.number, total))
+        return np.arange(number)
     if not -total <= options.key < total:
         raise UsageError(f"--key: expected a number below {total}, the number of records, got {options.key}")
     first = options.key % total
-    return np.arange(first, min(first + (1 if options.number is None else options.number), total))
+    return np.arange(first, min(first + number, total))
 
 
 def _find(opened: OpenedSource, name: str) -> int:
@@ -88,14 +206,16 @@ def _find(opened: OpenedSource, name: str) -> int:
         raise UsageError(f"--find: {error}") from error
 
 
-def _chosen(fields: dict[str, Any], wanted: list[str] | None, location: str) -> dict[str, Any]:
+def _fields(record: Any, wanted: list[str] | None, location: str) -> dict[str, Any]:
+    fields = fields_of(record)
     if wanted is None:
         return fields
-    for name in wanted:
-        if name not in fields:
+    found = {name: fields[name] if name in fields else field_value(record, name) for name in wanted}
+    for name, value in found.items():
+        if value is MISSING:
             has = ", ".join(map(printable, fields))
             raise UsageError(f"--field: expected a field of {location}, which has {has}, got {name!r}")
-    return {name: fields[name] for name in wanted}
+    return found
 
 
 def _show(out: Output, key: int, location: str, fields: dict[str, Any], *, in_full: bool) -> None:
@@ -108,12 +228,15 @@ def _show(out: Output, key: int, location: str, fields: dict[str, Any], *, in_fu
     out.facts([(name, value_text(value, most)) for name, value in fields.items()])
 
 
-def _write(fields: dict[str, Any], location: str) -> None:
-    values = [value for name, value in fields.items() if name != "__key__" or len(fields) == 1]
-    if len(values) != 1:
+def _write(out: Output, key: int, location: str, fields: dict[str, Any]) -> None:
+    chosen = [(name, value) for name, value in fields.items() if name != "__key__" or len(fields) == 1]
+    if len(chosen) != 1:
         has = ", ".join(map(printable, fields))
         raise UsageError(f"--raw: expected --field with one of the fields of {location}: {has}")
-    (value,) = values
+    ((name, value),) = chosen
+    if out.as_json:
+        out.document({"record": key, "location": location, "field": name, "value": value_json(value)})
+        return
     if not isinstance(value, bytes | bytearray | memoryview):
         text = value if isinstance(value, str) else json.dumps(value_json(value), ensure_ascii=False)
         value = (text + "\n").encode("utf-8", "surrogateescape")

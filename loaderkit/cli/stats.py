@@ -1,4 +1,4 @@
-"""`loaderkit stats`: what the values of each column are like, for features and to look at."""
+"""What the values of each column are like, for `loaderkit inspect --values`."""
 
 import argparse
 import json
@@ -8,46 +8,24 @@ from loaderkit._system.whole_file import whole_file
 from loaderkit.offline.column_stats import column_stats
 
 from .exit_status import ExitStatus
-from .open_source import add_source_arguments, open_source
-from .output import Output, add_output_argument
-from .write_output import add_processes_argument, data_errors
+from .open_source import open_source
+from .output import Output
+from .write_output import data_errors
 
+QUANTILES = 4
 _SHOWN_TERMS = 5
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the command."""
-    parser.description = (
-        "Count, minimum, maximum, mean, deviation and quantiles of numbers, lengths of texts, mean and deviation of "
-        "the channels of arrays, and the most frequent words, in one pass. lk.features take the file."
-    )
-    add_source_arguments(parser)
-    parser.add_argument("-f", "--fields", metavar="A,B", help="these columns alone (default: all)")
-    parser.add_argument("-o", "--output", metavar="FILE", help="write the result as JSON to a file, too")
-    parser.add_argument(
-        "--quantiles", type=int, default=4, metavar="N", help="parts of equal size (default: 4)"
-    )
-    parser.add_argument(
-        "--vocabulary",
-        type=int,
-        default=0,
-        metavar="N",
-        help="the N most frequent words or integers (default: none)",
-    )
-    add_processes_argument(parser)
-    add_output_argument(parser)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Prints the statistics."""
+def print_values(options: argparse.Namespace) -> int:
+    """Prints the statistics of the columns, and writes them to -o."""
     columns = None if options.fields is None else [name for name in options.fields.split(",") if name]
     with open_source(options) as opened, data_errors():
         found = column_stats(
             opened.source,
             columns,
-            quantiles=options.quantiles,
-            vocabulary=options.vocabulary,
-            worker_count=options.processes,
+            quantiles=QUANTILES if options.quantiles is None else options.quantiles,
+            vocabulary=options.vocabulary or 0,
+            worker_count=options.processes or 0,
         )
     if options.output is not None:
         with whole_file(options.output) as file:

@@ -138,7 +138,7 @@ def _array_text(array: np.ndarray[Any, Any]) -> str:
     return f"{array.dtype} {array.shape}: {shown}{more}" if array.ndim else shown
 
 
-_MISSING = object()
+MISSING: Any = object()  # what `field_value` gives for a field that a record lacks
 
 
 def named_field(record: Any, name: str, opened: OpenedSource, key: int) -> Any:
@@ -147,7 +147,7 @@ def named_field(record: Any, name: str, opened: OpenedSource, key: int) -> Any:
     record: of any type. name: of the field. opened, key: say which record it is.
     """
     found = field_value(record, name)
-    if found is _MISSING:
+    if found is MISSING:
         has = ", ".join(map(str, record)) if isinstance(record, dict) else type(record).__name__
         raise UsageError(
             f"--field: expected a field of {opened.location(key)}, which has {has}, got {name!r}"
@@ -155,7 +155,7 @@ def named_field(record: Any, name: str, opened: OpenedSource, key: int) -> Any:
     return found
 
 
-def field_value(record: Any, name: str, missing: Any = _MISSING) -> Any:
+def field_value(record: Any, name: str, missing: Any = MISSING) -> Any:
     """The value of a field: by its whole name, or by a path through JSON and dicts.
 
     >>> (

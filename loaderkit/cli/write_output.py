@@ -50,13 +50,13 @@ def add_target_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace a file of that name")
 
 
-def add_processes_argument(parser: argparse.ArgumentParser) -> None:
-    """-p: workers that read and encode."""
+def add_processes_argument(parser: argparse._ActionsContainer, default: int | None = 0) -> None:
+    """-p: workers that read and encode. default: what it is where it isn't given."""
     parser.add_argument(
         "-p",
         "--processes",
         type=_processes,
-        default=0,
+        default=default,
         metavar="N",
         help="worker processes that read and encode (default: 0)",
     )

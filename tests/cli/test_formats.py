@@ -61,7 +61,7 @@ def test_each_command_reads_each_format(loaderkit, data, kind, name):
     assert loaderkit("check", "--only", "training", name).status == 0
     assert loaderkit("index", name).status == 0
     assert loaderkit("check", "--only", "index", name, "--full").status == 0
-    assert loaderkit("preview", name, "-o", "x.html").status == 0
+    assert loaderkit("show", name, "-o", "x.html").status == 0
 
 
 @pytest.mark.parametrize(("kind", "name"), EACH)

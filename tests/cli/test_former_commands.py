@@ -17,12 +17,32 @@ import loaderkit as lk
 def loader():
     return lk.load(range(100), shuffle=True, seed=0, batch_size=2)
 """
+CHOSEN = """
+def late(record):
+    return record["__key__"] > "000004"
+
+def none(record):
+    return False
+"""
 LINES = [
     ("verify x.tar", "check --only index x.tar"),
-    ("verify --full --json x.tar -p 2", "check --only index x.tar --full --json -p 2"),
+    ("verify --full --json x.tar -p 2", "check --only index x.tar --full --json --processes 2"),
     ("verify damaged.tar --ful", "check --only index damaged.tar --full"),
     ("lint x.tar y.tar --all --label=cls", "check --only training x.tar y.tar --all --label cls"),
     ("lint x.tgz --json", "check --only training x.tgz --json"),
+    (
+        "stats x.tar -f cls --voc 3 -o out.json",
+        "inspect --values x.tar --fields cls --vocabulary 3 --output out.json",
+    ),
+    ("stats x.tar --json --quantiles 2 -p1", "inspect --values x.tar --json --quantiles 2 --processes 1"),
+    ("first x.tar -f json.a --where chosen:late", "show --raw -n 1 x.tar --field json.a --where chosen:late"),
+    ("first x.tar -f json --json", "show --raw -n 1 x.tar --field json --json"),
+    ("first x.tar -f cls --where chosen:none", "show --raw -n 1 x.tar --field cls --where chosen:none"),
+    ("table x.tar -f __key__,json.a -n 3", "show --tsv x.tar --field __key__,json.a --number 3"),
+    ("table x.tar --fields=cls --no-header", "show --tsv x.tar --field cls --no-header"),
+    ("table x.tar -f cls --json", "show --tsv x.tar --field cls --json"),
+    ("preview x.tar -n 4 --output page.html", "show x.tar --number 4 --out page.html"),
+    ("preview x.tar -o page.html --shuffle 3 --json", "show x.tar --out page.html --shuffle 3 --json"),
     ("records job:loader --step 7", "explain job:loader --step 7"),
 ]
 
@@ -37,12 +57,14 @@ def folder_of(path: Path) -> Path:
     (path / "cat.txt").write_text("a cat")
     (path / "plan.tsv").write_text("0.txt\tcat.txt\n1.txt\ttext:two cats\n")
     (path / "job.py").write_text(JOB)
-    (path / "chosen.py").write_text("def late(record):\n    return record['__key__'] > '000004'\n")
+    (path / "chosen.py").write_text(CHOSEN)
     return path
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix in (".tar", ".json")}
+    return {
+        path.name: path.read_bytes() for path in folder.iterdir() if path.suffix in (".tar", ".json", ".html")
+    }
 
 
 def run_in(folder: Path, line: str, loaderkit, monkeypatch):

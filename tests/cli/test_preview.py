@@ -1,4 +1,4 @@
-"""`loaderkit preview`: sheets and pages."""
+"""`loaderkit show --out`: sheets and pages."""
 
 import io
 from html.parser import HTMLParser
@@ -105,7 +105,7 @@ def test_a_page_holds_its_pictures_and_runs_nothing():
 def test_the_command_writes_both(loaderkit, records):
     """The name says which; a shuffle with a seed shows the records of that epoch."""
     for name, begin in (("a.png", b"\x89PNG"), ("a.html", b"<!doctype html>")):
-        ran = loaderkit("preview", records / "x-*.array_record", "-o", records / name, "--shuffle", "3")
+        ran = loaderkit("show", records / "x-*.array_record", "-o", records / name, "--shuffle", "3")
         assert ran.status == 0
         assert ran.out.startswith(f"{records / name}: 8 records, 0 with an image, ")
         assert (records / name).read_bytes().startswith(begin)
@@ -115,18 +115,20 @@ def test_the_command_writes_both(loaderkit, records):
     assert sorted(numbers) == sorted(map(str, range(8))) != numbers
 
 
-@pytest.mark.parametrize("more", [["-o", "a.gif"], ["-o", "a.png", "-n", "0"], ["-o", "none/a.png"], []])
+@pytest.mark.parametrize(
+    "more", [["-o", "a.gif"], ["-o", "a.png", "-n", "0"], ["-o", "none/a.png"], ["--label", "x"]]
+)
 def test_wrong_arguments(loaderkit, records, more):
     """Status 2, and nothing written."""
     before = {*records.iterdir()}
-    assert loaderkit("preview", records / "x-0.array_record", *more).status == 2
+    assert loaderkit("show", records / "x-0.array_record", *more).status == 2
     assert {*records.iterdir()} == before
 
 
 def test_without_pillow_the_extra_is_named(loaderkit, records, monkeypatch):
     """And a page can still be made."""
     monkeypatch.setitem(__import__("sys").modules, "PIL", None)
-    ran = loaderkit("preview", records / "x-0.array_record", "-o", records / "a.png")
+    ran = loaderkit("show", records / "x-0.array_record", "-o", records / "a.png")
     assert ran.status == 2
     assert "pip install '.[cli]' in a clone of loaderkit" in ran.err
-    assert loaderkit("preview", records / "x-0.array_record", "-o", records / "a.html").status == 0
+    assert loaderkit("show", records / "x-0.array_record", "-o", records / "a.html").status == 0

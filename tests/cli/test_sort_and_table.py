@@ -145,18 +145,18 @@ def test_the_first_record_that_a_function_chooses(loaderkit, tars):
         "def two(record):\n    return record['cls'] == b'2'\n\ndef none(record):\n    return False\n\n"
         "def fails(record):\n    return record['no']\n"
     )
-    assert loaderkit("first", tars, "-f", "txt").out == "t"
-    chosen = ("first", tars, "-f", "__key__", "--where", "chosen_by_tests:two")
+    assert loaderkit("show", "--raw", "-n", "1", tars, "-f", "txt").out == "t"
+    chosen = ("show", "--raw", "-n", "1", tars, "-f", "__key__", "--where", "chosen_by_tests:two")
     assert loaderkit(*chosen).out == "000002\n"
     (told,) = loaderkit(*chosen, "--json").documents
     assert told == {"record": 2, "location": "x-000.tar[2]", "field": "__key__", "value": "000002"}
-    ran = loaderkit("first", tars, "-f", "txt", "--where", "chosen_by_tests:none")
+    ran = loaderkit("show", "--raw", "-n", "1", tars, "-f", "txt", "--where", "chosen_by_tests:none")
     assert (ran.status, ran.out) == (1, "") and "no record was chosen" in ran.err
-    ran = loaderkit("first", tars, "-f", "txt", "--where", "chosen_by_tests:fails")
+    ran = loaderkit("show", "--raw", "-n", "1", tars, "-f", "txt", "--where", "chosen_by_tests:fails")
     assert ran.status == 3 and "for x-000.tar[0], got KeyError: 'no'" in ran.err
     for name in ("chosen_by_tests", "chosen_by_tests:three", "no_such_module:f"):
-        assert loaderkit("first", tars, "-f", "txt", "--where", name).status == 2
-    assert loaderkit("first", tars, "-f", "jpg").status == 2
+        assert loaderkit("show", "--raw", "-n", "1", tars, "-f", "txt", "--where", name).status == 2
+    assert loaderkit("show", "--raw", "-n", "1", tars, "-f", "jpg").status == 2
     sys.modules.pop("chosen_by_tests")
 
 
@@ -170,16 +170,16 @@ def test_a_table_of_fields(loaderkit, tmp_path, monkeypatch):
             ("1", {"txt": b"c"}),
         ],
     )
-    assert loaderkit("table", "x.tar", "-f", "__key__,txt,json.x.y,seg.txt").out == (
+    assert loaderkit("show", "--tsv", "x.tar", "-f", "__key__,txt,json.x.y,seg.txt").out == (
         "__key__\ttxt\tjson.x.y\tseg.txt\n0\ta\\tb\t[1]\t\\x1b[31m\n1\tc\t\t\n"
     )
-    assert loaderkit("table", "x.tar", "-f", "txt", "-n", "1", "--no-header").out == "a\\tb\n"
-    assert loaderkit("table", "x.tar", "-f", "json.x", "--json").documents == [
+    assert loaderkit("show", "--tsv", "x.tar", "-f", "txt", "-n", "1", "--no-header").out == "a\\tb\n"
+    assert loaderkit("show", "--tsv", "x.tar", "-f", "json.x", "--json").documents == [
         {"json.x": {"y": [1]}},
         {"json.x": None},
     ]
     for fields in ("jpg", "txt,txt", ",", "json.z"):
-        assert loaderkit("table", "x.tar", "-f", fields).status == 2
+        assert loaderkit("show", "--tsv", "x.tar", "-f", fields).status == 2
 
 
 def test_an_archive_from_a_table(loaderkit, tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""`lk.column_stats` and `loaderkit stats`: beside numpy, the same bits for any workers."""
+"""`lk.column_stats` and `loaderkit inspect --values`: beside numpy, the same bits for any workers."""
 
 import json
 
@@ -116,7 +116,9 @@ def test_the_command_writes_what_features_take(tmp_path, capsys):
     with open(tmp_path / "x.jsonl", "w") as file:
         file.writelines(json.dumps({"age": k, "pet": "dog" if k % 2 else "cat"}) + "\n" for k in range(50))
     out = tmp_path / "stats.json"
-    status = main(["stats", str(tmp_path / "x.jsonl"), "--vocabulary", "5", "-o", str(out), "-p", "1"])
+    status = main(
+        ["inspect", "--values", str(tmp_path / "x.jsonl"), "--vocabulary", "5", "-o", str(out), "-p", "1"]
+    )
     assert status == 0
     assert "age" in capsys.readouterr().out
     assert lk.features.Numeric.from_stats(out, "age").mean == pytest.approx(24.5)
@@ -127,7 +129,7 @@ def test_the_command_writes_what_features_take(tmp_path, capsys):
         1,
     ]
     assert lk.features.Bucketized.from_stats(out, "age").boundaries == (12.25, 24.5, 36.75)
-    assert main(["stats", str(tmp_path / "x.jsonl"), "-f", "none"]) == 3
+    assert main(["inspect", "--values", str(tmp_path / "x.jsonl"), "-f", "none"]) == 3
 
 
 def test_words_of_an_array_are_plain():

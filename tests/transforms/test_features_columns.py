@@ -399,7 +399,7 @@ WRONG: list[tuple[Any, type[Exception], str]] = [
     (
         lambda: features.Numeric.from_stats({}, "x"),
         ValueError,
-        "stats: expected what `loaderkit stats` writes",
+        "stats: expected what `loaderkit inspect --values` writes",
     ),
     (lambda: features.Numeric.from_stats(3, "x"), TypeError, "stats: expected a file"),  # type: ignore[arg-type]
     (

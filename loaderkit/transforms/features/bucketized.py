@@ -64,7 +64,7 @@ class Bucketized(ColumnMap):
         num_buckets: int | None = None,
         **others: Any,
     ) -> Self:
-        """With the quantiles that `loaderkit stats` found as boundaries; equal ones once.
+        """With the quantiles that `loaderkit inspect --values` found as boundaries; equal ones once.
 
         Args:
             stats: the file, or what lk.column_stats gives.

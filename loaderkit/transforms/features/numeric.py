@@ -84,7 +84,7 @@ class Numeric(ColumnMap):
         scale: str = "mean_std",
         **others: Any,
     ) -> Self:
-        """With what `loaderkit stats` found: mean and std, or with scale="min_max" the least and the greatest value.
+        """With what `loaderkit inspect --values` found: mean and std, or with scale="min_max" the least and greatest.
 
         Args:
             stats: the file, or what lk.column_stats gives.

@@ -1,4 +1,4 @@
-"""What `loaderkit stats` found of one column, out of its file."""
+"""What `loaderkit inspect --values` found of one column, out of its file."""
 
 import json
 import os
@@ -11,7 +11,7 @@ def column_stats(stats: str | os.PathLike[str] | Mapping[str, Any], key: str, *n
     """The figures of a column by name.
 
     Args:
-        stats: the file that `loaderkit stats -o` wrote, or what is in it.
+        stats: the file that `loaderkit inspect --values -o` wrote, or what is in it.
         key: of the column. KeyError for one that isn't there.
         names: figures that it has to have; ValueError without one.
 
@@ -29,13 +29,16 @@ def column_stats(stats: str | os.PathLike[str] | Mapping[str, Any], key: str, *n
                 document = json.load(file)
             except ValueError as error:
                 raise ValueError(
-                    f"stats: expected a file of `loaderkit stats -o`, got {os.fspath(stats)}, which is no JSON: {error}"
+                    f"stats: expected a file of `loaderkit inspect --values -o`, got {os.fspath(stats)}, which is no "
+                    f"JSON: {error}"
                 ) from error
     else:
-        raise TypeError(f"stats: expected a file of `loaderkit stats -o`, got {_short(stats)}")
+        raise TypeError(f"stats: expected a file of `loaderkit inspect --values -o`, got {_short(stats)}")
     columns = document.get("columns") if isinstance(document, Mapping) else None
     if not isinstance(columns, Mapping):
-        raise ValueError("stats: expected what `loaderkit stats` writes, got a document without columns")
+        raise ValueError(
+            "stats: expected what `loaderkit inspect --values` writes, got a document without columns"
+        )
     if key not in columns:
         raise KeyError(f"stats: expected a column {key!r}, got columns {_short([*columns])[1:-1]}")
     found: dict[str, Any] = columns[key]

@@ -72,7 +72,7 @@ class Vocabulary(ColumnMap):
         least: int = 1,
         **others: Any,
     ) -> Self:
-        """With the values that `loaderkit stats` counted, the most frequent first.
+        """With the values that `loaderkit inspect --values` counted, the most frequent first.
 
         Args:
             stats: the file, or what lk.column_stats gives.

@@ -1,12 +1,14 @@
 """The DataLoader: the user's side of a loader, over settings, a plan, and workers that its iterators share."""
 
+import contextlib
 import copy
 import os
 import time
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Generic, Never, Self
+from typing import TYPE_CHECKING, Any, Generic, Never, Self, TypeVar
 
 from loaderkit._base.closing import Closing
 from loaderkit._base.hints import refuse_foreign_method, refusing_foreign_arguments
@@ -30,9 +32,8 @@ from loaderkit.transforms.operations import Operation
 from loaderkit.transforms.parameters import parameters_of
 
 from .element_spec import spec_of
-from .executor_factory import LoaderExecutorFactory, make_executor
+from .executor_factory import LoaderExecutorFactory, files_of_workers, make_executor
 from .fingerprints import Fingerprints
-from .inspection import LoaderInspection
 from .part_dtypes import part_dtypes_of
 from .plan import checked_epoch, plan_of, repeats_order, shards_without_last_step, why_lanes_are_shared
 from .process_agreement import ProcessAgreement, end_agreement_of
@@ -41,8 +42,15 @@ from .settings import LoaderSettings
 from .shared_executor import SharedExecutor
 from .user_arguments import checked_settings, true_or_false
 
+if TYPE_CHECKING:
+    from loaderkit.observe.describe import Description
+    from loaderkit.observe.explanation import Explanation
+    from loaderkit.observe.follow import Followed
 
-class DataLoader(LoaderInspection, Closing, Generic[T_co]):
+Loader = TypeVar("Loader", bound="DataLoader[Any]")
+
+
+class DataLoader(Closing, Generic[T_co]):
     """Reads records in a sampler's order, applies operations, and gives elements; the same ones however it is run.
 
     Args:
@@ -239,19 +247,77 @@ class DataLoader(LoaderInspection, Closing, Generic[T_co]):
         >>> lk.load([{"x": 1.5}, {"x": 2.5}], batch_size=2).element_spec
         {'x': ArraySpec(shape=(2,), dtype=dtype('float64'))}
         """
-        here = self._settings.replace(worker_count=0, task_rows=None)
-        executor = make_executor(here, program_of(here, files={}))
-        try:
-            plan = self._plan()
-            reader = StreamReader(
-                lambda: executor, plan, partial(open_scheduler, prefetch=1), Quarantine(None)
+        with _open_reader(self, worker_count=0, task_rows=None) as reader:
+            try:
+                return spec_of(reader.peek().value)
+            except StopIteration:
+                raise ValueError("element_spec: the loader gives no element") from None
+
+    # --- looking inside: what that needs is imported when it is asked for --------------------------------------------
+
+    def describe(self) -> "Description":
+        """What this loader does, part by part, with what an element looks like behind each operation; text and HTML.
+
+        >>> import loaderkit as lk
+        >>> "operations[0] Map(float)" in str(lk.load([5, 6], transformations=[float]).describe())
+        True
+        """
+        from loaderkit.observe.describe import describe
+
+        def first_element() -> Any:
+            # Its bad records aren't those of a run.
+            with variant_of(self, worker_count=0, quarantine=None) as alone, iter(alone) as it:
+                return next(it)
+
+        return describe(self._settings, self._plan(), program_of(self._settings, files={}), first_element)
+
+    def follow(self, index: int) -> "Followed":
+        """What becomes of the record of an index: its key, each operation's time, result and random key, step and row.
+
+        Args:
+            index: place in the stream of all epochs. IndexError where there is none such.
+
+        >>> import loaderkit as lk
+        >>> lk.load([5, 6], transformations=[lambda x: x * x]).follow(1).value
+        36
+        """
+        from loaderkit.observe.follow import follow
+
+        return follow(program_of(self._settings, files={}), self._plan(), index)
+
+    def explain(self, step: Any = None, seconds: float = 20.0) -> "Explanation":
+        """Whether this loader is the bottleneck, what limits it and what to change, by experiments on copies of it.
+
+        Args:
+            step: the training step, a function of a batch; without it nothing is known of the trainer.
+            seconds: for all experiments.
+
+        Raises RuntimeError while an iterator of the loader is open: they share the processors.
+
+        >>> import loaderkit as lk
+        >>> lk.load(range(1000), batch_size=10).explain(lambda batch: None, seconds=1).limit.kind != ""
+        True
+        """
+        from loaderkit.observe.explain import explain_loader
+
+        if self._shared_executor.in_use:
+            raise RuntimeError(
+                "explain: expected a loader without an open iterator, got one; close it, or use it.explain()"
             )
-            first = reader.peek().value
-        except StopIteration:
-            raise ValueError("element_spec: the loader gives no element") from None
-        finally:
-            executor.shut_down()
-        return spec_of(first)
+        open_reader = partial(_open_reader, self)
+        return explain_loader(self._settings, self._plan(), open_reader, step=step, seconds=seconds)
+
+    def debug(self) -> Self:
+        """The same stream for a debugger: this thread works, row by row, and `breakpoint()` stops in an operation.
+
+        Its bad records aren't those of a run: none is written to the quarantine.
+
+        >>> import loaderkit as lk
+        >>> next(iter(lk.load([5, 6], worker_count=2).debug()))
+        5
+        """
+        options = replace(self._settings.read_options, num_threads=0)
+        return variant_of(self, worker_count=0, task_rows=1, quarantine=None, read_options=options)
 
     # --- workers ------------------------------------------------------------------------------------------------
 
@@ -300,26 +366,6 @@ class DataLoader(LoaderInspection, Closing, Generic[T_co]):
             refuse_foreign_method(self, name)
 
 
-def plan_of_loader(loader: DataLoader[Any]) -> SeekablePlan:
-    """The plan of a loader's stream, as a new iterator would have it.
-
-    >>> import loaderkit as lk
-    >>> plan_of_loader(lk.load([5, 6], num_epochs=1)).steps()
-    2
-    """
-    return loader._plan()
-
-
-def is_in_use(loader: DataLoader[Any]) -> bool:
-    """Whether an iterator of the loader is open.
-
-    >>> import loaderkit as lk
-    >>> is_in_use(lk.load([5, 6]))
-    False
-    """
-    return loader._shared_executor.in_use
-
-
 def settings_of(loader: DataLoader[Any]) -> LoaderSettings:
     """What a loader's stream and workers are made of.
 
@@ -330,7 +376,7 @@ def settings_of(loader: DataLoader[Any]) -> LoaderSettings:
     return loader._settings
 
 
-def variant_of(loader: DataLoader[T_co], **changes: Any) -> DataLoader[T_co]:
+def variant_of(loader: Loader, **changes: Any) -> Loader:
     """A loader that differs in some settings, with workers of its own; for checks of a loader.
 
     A state of one fits the other: the fingerprints of sampler and source are those of the given loader.
@@ -349,3 +395,22 @@ def variant_of(loader: DataLoader[T_co], **changes: Any) -> DataLoader[T_co]:
     variant._executor_factory, variant._shared_executor = LoaderExecutorFactory(settings), SharedExecutor()
     variant._iterated = False
     return variant
+
+
+@contextlib.contextmanager
+def _open_reader(loader: DataLoader[Any], **changes: Any) -> Iterator[StreamReader[Any, Any]]:
+    """A reader of a variant, with an executor that ends with it; it writes no quarantine."""
+    variant = variant_of(loader, **changes)
+    settings, plan = variant._settings, variant._plan()
+    executor = make_executor(settings, program_of(settings, files_of_workers(settings)))
+    reader = StreamReader(
+        lambda: executor,
+        plan,
+        partial(open_scheduler, prefetch=settings.elements_ahead),
+        Quarantine(None),
+    )
+    try:
+        yield reader
+    finally:
+        reader.close()
+        executor.shut_down()

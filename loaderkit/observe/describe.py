@@ -1,17 +1,20 @@
 """`loader.describe()`: what a loader does, part by part, as text and HTML."""
 
 import html
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from loaderkit._loader.loader import DataLoader, plan_of_loader, settings_of, variant_of
-from loaderkit._loader.settings import LoaderSettings
 from loaderkit._order.sharding import Shard, ShardBlocks
 from loaderkit._plan.seekable_plan import SeekablePlan
+from loaderkit._runtime.worker.program import Program
 from loaderkit.transforms.operation_names import operation_name
 
 from .follow import Followed, follow
 from .spec_text import spec_text
+
+if TYPE_CHECKING:
+    from loaderkit._loader.settings import LoaderSettings
 
 _MOST = 400  # characters of a repr
 _TRIED = 32  # records, until one comes through all operations
@@ -36,18 +39,23 @@ class Description:
         return f"<table>{cells}</table>"
 
 
-def describe(loader: DataLoader[Any]) -> Description:
+def describe(
+    settings: "LoaderSettings", plan: SeekablePlan, program: Program, first_element: Callable[[], Any]
+) -> Description:
     """What a loader does: source, order, shards, each operation with what an element looks like behind it, and how.
 
     The first record that no operation drops or refuses, of some, and the first step where there is a Batch, are made
     for it in this process.
 
     Args:
-        loader: its workers aren't used.
+        settings: the loader's.
+        plan: of its stream.
+        program: what its workers run.
+        first_element: makes the first element, in this process.
 
     >>> import loaderkit as lk
     >>> print(
-    ...     describe(lk.load([5, 6, 7], num_epochs=1, transformations=[float], batch_size=2))
+    ...     lk.load([5, 6, 7], num_epochs=1, transformations=[float], batch_size=2).describe()
     ... )  # doctest: +ELLIPSIS
     source                             list: 3 records, int
     sampler                            IndexSampler(...)
@@ -57,8 +65,7 @@ def describe(loader: DataLoader[Any]) -> Description:
     shard                              0 of 1
     workers                            none: the thread that calls next() works
     """
-    settings, plan = settings_of(loader), plan_of_loader(loader)
-    followed = _first(loader, plan)
+    followed = _first(program, plan)
     specs = {} if followed is None else {step.name: step.outcome for step in followed.steps}
     source = settings.source
     looks = (
@@ -72,7 +79,7 @@ def describe(loader: DataLoader[Any]) -> Description:
     ]
     names = _names(settings)
     if names and names[-1] not in specs:
-        specs[names[-1]] = _first_element(loader)
+        specs[names[-1]] = _first_element(first_element)
     rows += [(name, specs.get(name, "unknown")) for name in names]
     rows += [
         ("steps", _steps(plan)),
@@ -84,11 +91,11 @@ def describe(loader: DataLoader[Any]) -> Description:
     return Description(tuple(rows))
 
 
-def _first(loader: DataLoader[Any], plan: SeekablePlan) -> Followed | None:
+def _first(program: Program, plan: SeekablePlan) -> Followed | None:
     first: Followed | None = None
     for index in range(plan.start, plan.start + _TRIED):
         try:
-            followed = follow(loader, index)
+            followed = follow(program, plan, index)
         except Exception:  # noqa: BLE001 - a source may raise anything, and the rest can still be said
             break
         if followed.steps[-1].values:
@@ -97,11 +104,9 @@ def _first(loader: DataLoader[Any], plan: SeekablePlan) -> Followed | None:
     return first
 
 
-def _first_element(loader: DataLoader[Any]) -> str:
+def _first_element(make: Callable[[], Any]) -> str:
     try:
-        # Its bad records aren't those of a run.
-        with variant_of(loader, worker_count=0, quarantine=None) as alone, iter(alone) as it:
-            return spec_text(next(it))
+        return spec_text(make())
     except Exception:  # noqa: BLE001 - as above
         return "unknown"
 
@@ -115,7 +120,7 @@ def _steps(plan: SeekablePlan) -> str:
     return text if plan.row_changing else f"{text}, of {plan.batching.stride:,} records in all shards"
 
 
-def _names(settings: LoaderSettings) -> list[str]:
+def _names(settings: "LoaderSettings") -> list[str]:
     return [operation_name(place, op) for place, op in enumerate(settings.operations)]
 
 
@@ -125,7 +130,7 @@ def _shard(shard: Shard) -> str:
     return f"{shard.shard_index} of {shard.shard_count}"
 
 
-def _workers(settings: LoaderSettings) -> str:
+def _workers(settings: "LoaderSettings") -> str:
     if not settings.worker_count:
         return "none: the thread that calls next() works"
     plural = {"process": "es", "thread": "s"}[settings.worker_kind] if settings.worker_count > 1 else ""

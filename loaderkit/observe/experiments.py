@@ -6,22 +6,23 @@ No experiment writes a quarantine, asks a store, or moves an iterator of the use
 import contextlib
 import copy
 import time
-from collections.abc import Callable, Iterator
-from functools import partial
-from typing import Any
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from loaderkit._base.tree import map_leaves
-from loaderkit._iterator.open_scheduler import open_scheduler
-from loaderkit._iterator.quarantine import Quarantine
-from loaderkit._iterator.reader import StreamReader
-from loaderkit._loader.executor_factory import files_of_workers, make_executor
-from loaderkit._loader.loader import DataLoader, plan_of_loader, settings_of, variant_of
-from loaderkit._loader.program import program_of
+from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit._stats.counters import PHASES, STARTING
 from loaderkit._stats.stats import Stats
 from loaderkit.transforms import Batch
 
 from .conclusion import Measured
+
+if TYPE_CHECKING:
+    from loaderkit._iterator.reader import StreamReader
+
+# Takes fields of LoaderSettings that differ, and opens a reader of a copy of the loader with executors of its own.
+OpenReader: TypeAlias = "Callable[..., AbstractContextManager[StreamReader[Any, Any]]]"
 
 _WARM_SHARE = 0.25  # of an experiment's time, for the queues to fill
 _START_SECONDS = 30.0  # in which all workers have to be ready, beside the one that made the first element
@@ -32,19 +33,18 @@ _COPIES_NBYTES = (
 
 
 def measure(
-    loader: DataLoader[Any], seconds: float, step: Callable[[Any], Any] | None = None, **changes: Any
+    open_reader: OpenReader, seconds: float, step: Callable[[Any], Any] | None = None, **changes: Any
 ) -> Measured:
     """How many elements a second a loader makes, with a step on each or with nothing else to do.
 
     Args:
-        loader: left as it is.
+        open_reader: of copies of the loader.
         seconds: for the experiment; a start of workers comes on top.
         step: the user's; None for nothing.
         changes: fields of LoaderSettings.
     """
-    variant = variant_of(loader, **changes)
-    with _reader(variant) as reader:
-        take, result = _endless(variant, reader), None
+    with open_reader(**changes) as reader:
+        take, result = _endless(reader), None
 
         def one() -> Any:
             batch = take()
@@ -68,38 +68,35 @@ def measure(
     return Measured((made.steps or 0) / passed, made)
 
 
-def records_of_element(loader: DataLoader[Any], stats: Stats) -> float:
+def records_of_element(plan: SeekablePlan, stats: Stats) -> float:
     """Records of this process that an element is made of, in the mean of a run where operations change their number."""
-    plan = plan_of_loader(loader)
     if not plan.row_changing:
         return plan.batching.stride * len(plan.shard.blocks) / plan.shard.shard_count
     assert stats.trainer is not None
     return max(stats.trainer.records, 1) / max(stats.trainer.elements, 1)
 
 
-def reads_alone(loader: DataLoader[Any], seconds: float) -> Measured | None:
+def reads_alone(open_reader: OpenReader, plan: SeekablePlan, seconds: float) -> Measured | None:
     """How fast records are read if nothing is done with them; None where they can't be handed out so."""
-    plan = plan_of_loader(loader)
     rows = max(1, plan.batching.stride // plan.shard.shard_count)
     try:
         # Rows stay in the worker: only their number is handed out.
-        made = measure(loader, seconds, operations=(Batch(rows, batch_fn=len),), on_record_error="raise")
+        made = measure(open_reader, seconds, operations=(Batch(rows, batch_fn=len),), on_record_error="raise")
     except Exception:  # noqa: BLE001 - a record that needs the user's policy, or can't be sent
         return None
     return made.times(rows)
 
 
-def time_step(loader: DataLoader[Any], step: Callable[[Any], Any], seconds: float) -> float:
+def time_step(open_reader: OpenReader, step: Callable[[Any], Any], seconds: float) -> float:
     """How many elements a second a step takes: it is called on copies of one, and its last result is waited for.
 
     Args:
-        loader: gives the batch.
+        open_reader: of a copy of the loader, which gives the batch.
         step: the user's.
         seconds: rounds of 64 calls are made, of fewer where 64 take longer or much memory, for about half of them.
     """
-    variant = variant_of(loader, worker_count=0)
-    with _reader(variant) as reader:
-        batch = _endless(variant, reader)()
+    with open_reader(worker_count=0) as reader:
+        batch = _endless(reader)()
     wait(step(_copied(batch)))  # compiles
     begun = time.perf_counter()
     wait(step(_copied(batch)))
@@ -137,24 +134,7 @@ def _copied(batch: Any) -> Any:
     return map_leaves(copy.copy, batch)
 
 
-@contextlib.contextmanager
-def _reader(variant: DataLoader[Any]) -> Iterator[StreamReader[Any, Any]]:
-    settings = settings_of(variant)
-    executor = make_executor(settings, program_of(settings, files=files_of_workers(settings)))
-    reader = StreamReader(
-        lambda: executor,
-        plan_of_loader(variant),
-        partial(open_scheduler, prefetch=settings.elements_ahead),
-        Quarantine(None),
-    )
-    try:
-        yield reader
-    finally:
-        reader.close()
-        executor.shut_down()
-
-
-def _endless(variant: DataLoader[Any], reader: StreamReader[Any, Any]) -> Callable[[], Any]:
+def _endless(reader: "StreamReader[Any, Any]") -> Callable[[], Any]:
     first = reader.position
 
     def take() -> Any:
@@ -165,16 +145,14 @@ def _endless(variant: DataLoader[Any], reader: StreamReader[Any, Any]) -> Callab
             try:
                 return reader.take().value
             except StopIteration:
-                raise ValueError(
-                    f"explain: expected a loader with an element, got none from {variant!r}"
-                ) from None
+                raise ValueError("explain: expected a loader with an element, got one without") from None
 
     return take
 
 
-def _starting(reader: StreamReader[Any, Any]) -> bool:
+def _starting(reader: "StreamReader[Any, Any]") -> bool:
     return any(worker.phase == PHASES[STARTING] for worker in _stats(reader).pool.workers)
 
 
-def _stats(reader: StreamReader[Any, Any]) -> Stats:
+def _stats(reader: "StreamReader[Any, Any]") -> Stats:
     return Stats(*reader.statistics())

@@ -4,11 +4,10 @@ import contextlib
 import dataclasses
 import math
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from loaderkit._base.numbers import number
-from loaderkit._loader.loader import DataLoader, is_in_use, settings_of
-from loaderkit._loader.settings import LoaderSettings
+from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit._runtime.worker.program import Program
 from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit._stats.stats import Stats
@@ -26,8 +25,11 @@ from .conclusion import (
     limit_from,
     together,
 )
-from .experiments import measure, reads_alone, records_of_element, time_step
+from .experiments import OpenReader, measure, reads_alone, records_of_element, time_step
 from .explanation import Explanation
+
+if TYPE_CHECKING:
+    from loaderkit._loader.settings import LoaderSettings
 
 _TWICE_SECONDS = 1.0  # an experiment that has so much time is made in two halves
 
@@ -91,20 +93,24 @@ def _notes(stats: Stats) -> list[str]:
     return notes
 
 
-def explain_loader(loader: DataLoader[Any], step: Any = None, seconds: float = 20.0) -> Explanation:
+def explain_loader(
+    settings: "LoaderSettings", plan: SeekablePlan, open_reader: OpenReader, *, step: Any, seconds: float
+) -> Explanation:
     """Measures a loader with other numbers of workers, its reads alone, and the step, and says what limits it.
 
     The loader's stream, state and quarantine aren't touched, and no store is asked: everything runs on copies.
 
     Args:
-        loader: none of its iterators may be open: RuntimeError.
+        settings: the loader's. None of its iterators may be open.
+        plan: of its stream.
+        open_reader: of copies of it.
         step: a function of a batch, called on copies of one and on the batches of the experiments; what it returns is
             waited for. Without it nothing is said of the trainer's demand.
         seconds: for all experiments together, 1 or more.
 
     >>> import loaderkit as lk
     >>> loader = lk.load(range(1000), transformations=[lambda x: x + 1], batch_size=10)
-    >>> print(explain_loader(loader, seconds=1).first_line)  # doctest: +ELLIPSIS
+    >>> print(loader.explain(seconds=1).first_line)  # doctest: +ELLIPSIS
     Whether the loader is the bottleneck is unknown: give step=. Limit: ...
     """
     number("seconds", seconds, "a number of seconds")
@@ -112,41 +118,36 @@ def explain_loader(loader: DataLoader[Any], step: Any = None, seconds: float = 2
         raise ValueError(f"seconds: expected 1 or more, got {seconds}")
     if step is not None and not callable(step):
         raise TypeError(f"step: expected a function of a batch, or None, got {step!r:.80}")
-    if is_in_use(loader):
-        raise RuntimeError(
-            "explain: expected a loader without an open iterator, got one; close it, or use it.explain()"
-        )
-    settings = settings_of(loader)
     counts = _counts(settings.worker_count, available_cpus())
     share = seconds / (len(counts) + 3 + (step is not None))
-    demand = None if step is None else time_step(loader, step, share)
+    demand = None if step is None else time_step(open_reader, step, share)
     # Twice, in opposite order: a machine that grows slower or faster meanwhile changes no gain.
     orders = [counts, counts[::-1]] if share >= _TWICE_SECONDS else [counts]
     passes = [
-        {count: measure(loader, share / len(orders), step, worker_count=count) for count in order}
+        {count: measure(open_reader, share / len(orders), step, worker_count=count) for count in order}
         for order in orders
     ]
     runs = {count: together([one[count] for one in passes]) for count in counts}
     here = runs[settings.worker_count]
-    alone = here if step is None else measure(loader, share)
-    each = records_of_element(loader, here.stats)
+    alone = here if step is None else measure(open_reader, share)
+    each = records_of_element(plan, here.stats)
     made = Experiments(
         settings.worker_count,
         available_cpus(),
         _threads(settings.read_options, settings.source),
         {count: run.times(each) for count, run in runs.items()},
         alone.times(each),
-        reads_alone(loader, share),
+        reads_alone(open_reader, plan, share),
         None if demand is None else each * demand,
     )
     if is_limiting(made) is not False:
         for what, changes in _settings_for(limit_from(made), settings, made.threads):
             with contextlib.suppress(Exception):  # a setting that this loader can't have, such as its pickle
-                made = made.plus(what, measure(loader, share, step, **changes).times(each))
+                made = made.plus(what, measure(open_reader, share, step, **changes).times(each))
     return _conclude(made)
 
 
-def _settings_for(limit: Limit, settings: LoaderSettings, threads: int) -> list[tuple[str, dict[str, Any]]]:
+def _settings_for(limit: Limit, settings: "LoaderSettings", threads: int) -> list[tuple[str, dict[str, Any]]]:
     """Settings other than the number of workers that may lift a limit: as they are written, and as fields."""
     workers = settings.worker_count
     match limit.kind:

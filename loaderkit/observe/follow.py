@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 
 from loaderkit._base.integers import not_an_int
-from loaderkit._loader.loader import DataLoader, plan_of_loader, settings_of
-from loaderkit._loader.program import program_of
 from loaderkit._order.rng import child_of
 from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit._runtime.worker.program import Program
@@ -98,7 +96,7 @@ class Followed:
         return f"<pre>{html.escape(str(self))}</pre>"
 
 
-def follow(loader: DataLoader[Any], index: int) -> Followed:
+def follow(program: Program, plan: SeekablePlan, index: int) -> Followed:
     """Follows the record of an index through a loader's operations, in this process.
 
     The record is read and transformed as the run does it, with the same random numbers. From the first Batch on, the
@@ -106,18 +104,17 @@ def follow(loader: DataLoader[Any], index: int) -> Followed:
     of an operation isn't raised: it is in what is returned.
 
     Args:
-        loader: its workers aren't used.
+        program: what the loader's workers run.
+        plan: of the loader's stream.
         index: place in the stream of all epochs. TypeError where it isn't an int, IndexError where there is none such,
             and where a LengthBucketSampler leaves it unused.
 
     >>> import loaderkit as lk
     >>> loader = lk.load([5, 6, 7], num_epochs=1, transformations=[lambda x: x / 2], batch_size=2)
-    >>> followed = follow(loader, 1)
+    >>> followed = loader.follow(1)
     >>> followed.record_key, followed.step, followed.row, followed.value.tolist()
     (1, 0, 1, [2.5, 3.0])
     """
-    settings, plan = settings_of(loader), plan_of_loader(loader)
-    program = program_of(settings, files={})
     if isinstance(index, bool) or not isinstance(index, int | np.integer):
         raise not_an_int("index", index, "the place of a record in the stream, as in loader.follow(0)")
     index = int(index)
@@ -139,7 +136,7 @@ def follow(loader: DataLoader[Any], index: int) -> Followed:
         return steps
 
     steps = OneThread().run(made, again=True)
-    return Followed(index, key, namer_of(settings.source)(key), step, row, tuple(steps))
+    return Followed(index, key, namer_of(program.source)(key), step, row, tuple(steps))
 
 
 def _check_used(plan: SeekablePlan, index: int) -> None:

@@ -23,7 +23,7 @@ from loaderkit._system.descriptors import above_standard
 from loaderkit._system.versions import present_versions
 from loaderkit.errors import DataFormatError
 from loaderkit.sources.fingerprint import fingerprint_of
-from loaderkit.sources.protocol import short_repr
+from loaderkit.sources.record_key import short_repr
 
 MAGIC = b"LKARRAY1"
 _END = struct.Struct("<Q8s")  # length of the JSON, magic

@@ -28,7 +28,7 @@ from loaderkit._system.shared_memory import goes_to_a_worker
 from .array_record_reader import open_reader, unreadable
 from .content import content_hash, digest_of, sampled_keys
 from .decoded import decoded_records
-from .protocol import check_key, check_keys
+from .record_key import check_key, check_keys
 
 # For random access to single records: no bytes are read ahead, and no threads are used for a few records.
 READER_OPTIONS = {"readahead_buffer_size": "0", "max_parallelism": "0"}

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from loaderkit._base.tree import flatten, paths, unflatten
 
 from .content import content_hash, sampled_keys
-from .protocol import check_key, check_keys
+from .record_key import check_key, check_keys
 from .shared_arrays import MappedArray, SharedArrays
 
 

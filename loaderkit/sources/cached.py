@@ -13,7 +13,8 @@ from loaderkit._formats.record_codec import decode_record, encode_record
 from .fingerprint import fingerprint_of
 from .kept_records import FolderOfRecords, MemoryOfRecords
 from .naming import namer_of
-from .protocol import check_key, check_keys, read_records, require_methods, short_repr
+from .protocol import read_records, require_methods
+from .record_key import check_key, check_keys, short_repr
 from .source_advice import SourceAdvice
 from .version import version_of
 

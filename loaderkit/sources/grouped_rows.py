@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from loaderkit.errors import DataFormatError
 
 from .content import content_hash
-from .protocol import check_key
+from .record_key import check_key
 from .table_columns import column_of, table_columns
 
 

@@ -23,7 +23,7 @@ from loaderkit._system.importable import lives_here_alone
 from loaderkit.errors import TransportError
 
 from .content import content_hash, sampled_keys
-from .protocol import check_key
+from .record_key import check_key
 from .shared_arrays import ALIGNMENT, SharedArrays
 from .tables import rows_instead
 

@@ -32,7 +32,7 @@ from loaderkit.errors import DataFormatError
 
 from .content import digest_of
 from .known_files import other_format
-from .protocol import check_keys
+from .record_key import check_keys
 
 if TYPE_CHECKING:
     from loaderkit._chunk_cache.cached_spans import CachedSpans

@@ -1,6 +1,5 @@
 """Integers in one dimension, whatever they are given as: an array, a local file, an object of a server."""
 
-import math
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -8,12 +7,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from loaderkit._formats.npy import HEAD_BYTES, array_place
-from loaderkit._formats.scan import Malformed
+from loaderkit._formats.npy import HEAD_BYTES
 from loaderkit._storage.addresses import is_remote, redacted
 from loaderkit._storage.patterns import file_parts
 from loaderkit._system.descriptors import above_standard
-from loaderkit.errors import DataFormatError
+
+from .integer_place import place_of_integers
 
 if TYPE_CHECKING:
     from loaderkit._chunk_cache.settings import Cache
@@ -94,36 +93,6 @@ def _bare_dtype(name: str, path: str, dtype: DTypeLike | None) -> np.dtype[Any] 
     bare = np.dtype(dtype)
     _check_kind(name, bare, (0,))
     return bare
-
-
-def place_of_integers(
-    name: str, size: int, head: bytes, bare: np.dtype[Any] | None
-) -> tuple[int, tuple[int, ...], np.dtype[Any]]:
-    """Where the values of a file begin, their shape and dtype; DataFormatError where it isn't a .npy file or too short.
-
-    Args:
-        name: of the file, for errors.
-        size: its bytes.
-        head: the first HEAD_BYTES of a .npy file.
-        bare: the dtype of a file without a head; None for a .npy file.
-    """
-    if bare is not None:
-        if size % bare.itemsize:
-            raise DataFormatError(
-                f"{name}: expected a multiple of {bare.itemsize} bytes, as dtype {bare} has, got {size}; it was "
-                "truncated, or has another dtype"
-            )
-        return 0, (size // bare.itemsize,), bare
-    try:
-        begin, shape, dtype = array_place(head)
-    except Malformed as error:
-        raise DataFormatError(f"{name}: {error}; for a file of bare numbers write dtype=") from error
-    end = begin + dtype.itemsize * math.prod(shape)
-    if end > size:
-        raise DataFormatError(
-            f"{name}: expected {end} bytes, as its head says, got {size}; the file was truncated"
-        )
-    return begin, shape, dtype
 
 
 def _mapped(name: str, path: str, bare: np.dtype[Any] | None) -> NDArray[Any]:

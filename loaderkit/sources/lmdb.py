@@ -20,7 +20,7 @@ from loaderkit.errors import DataFormatError
 
 from .content import content_hash, digest_of, sampled_keys
 from .decoded import decoded_records
-from .protocol import check_key, check_keys
+from .record_key import check_key, check_keys
 
 
 class LmdbDataSource(Closing):

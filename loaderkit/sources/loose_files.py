@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from loaderkit._base.closing import Closing
 from loaderkit._base.hints import refuse_foreign_source_method
 
-from .protocol import check_key, check_keys
+from .record_key import check_key, check_keys
 from .whole_files import WholeFiles
 
 # Tasks whose files a worker reads ahead where a read waits for a server, as for the sources with an index.

@@ -13,7 +13,8 @@ from loaderkit.errors import NoResultError
 from .fingerprint import fingerprint_of
 from .naming import namer_of
 from .optional import lacking, many_reader
-from .protocol import check_key, check_keys, read_record, read_records, require_methods, short_repr
+from .protocol import read_record, read_records, require_methods
+from .record_key import check_key, check_keys, short_repr
 from .source_advice import SourceAdvice
 
 _MOST_OF_NAME = 80  # characters

@@ -16,7 +16,8 @@ from .fingerprint import fingerprint_of
 from .optional import advised_calls, lacking
 from .packed_documents import DocumentReader
 from .packed_plan import IntArray, PackedFeature, PlannedRows
-from .protocol import check_key, check_keys, holds_own_objects, require_methods, short_repr
+from .protocol import holds_own_objects, require_methods
+from .record_key import check_key, check_keys, short_repr
 from .tokens import TokenDataSource
 
 _CHECKED_DOCUMENTS = 1024  # of a token source, when the source is made; each is compared when it is read, too

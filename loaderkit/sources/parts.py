@@ -5,7 +5,8 @@ from reprlib import repr as _short
 from typing import Any
 
 from .optional import advised_calls, many_reader
-from .protocol import require_methods, short_repr
+from .protocol import require_methods
+from .record_key import short_repr
 
 # A call in bulk takes a task's records: in place of the 4 that a source on a server advises 32 single reads are in
 # flight, as many requests as a process makes at once.

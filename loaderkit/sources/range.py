@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from loaderkit._base.integers import not_an_int
 
-from .protocol import check_key, check_keys
+from .record_key import check_key, check_keys
 
 
 class RangeDataSource:

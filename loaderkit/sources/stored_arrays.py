@@ -19,7 +19,7 @@ from loaderkit.errors import DataFormatError
 from .content import content_hash, sampled_keys
 from .optional import lacking
 from .process_locks import ProcessLocks
-from .protocol import check_key, check_keys
+from .record_key import check_key, check_keys
 from .stored_variable import StoredVariable, open_path, variables_of
 
 # Libraries have locks of their own, and xarray's, of all HDF5 files, isn't made anew in a child that is forked while

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from .fingerprint import fingerprint_of
 from .naming import namer_of
 from .optional import advised_chunk, column_reader, lacking, many_reader
-from .protocol import check_key, check_keys, read_record, read_records, require_methods, short_repr
+from .protocol import read_record, read_records, require_methods
+from .record_key import check_key, check_keys, short_repr
 from .shared_arrays import SharedArrays
 from .source_advice import SourceAdvice
 

@@ -21,7 +21,7 @@ from loaderkit._formats.example_encoding import dtype_of
 from loaderkit.errors import DataFormatError
 
 from .optional import ColumnsDifferError, lacking
-from .protocol import check_key, check_keys
+from .record_key import check_key, check_keys
 from .table_chunk import TableChunk, array_of
 
 METADATA = b"loaderkit"  # of a schema: a JSON object, "record" describes the records

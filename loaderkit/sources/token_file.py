@@ -18,7 +18,7 @@ from loaderkit._storage.range_reader import ObjectVersion, RangeReader
 from loaderkit._storage.read_plan import REMOTE_GAP, plan_reads, slices_of
 
 from .indexed import REMOTE_READ_AHEAD, cached_spans
-from .integer_arrays import place_of_integers
+from .integer_place import place_of_integers
 
 if TYPE_CHECKING:
     from loaderkit._chunk_cache.settings import Cache

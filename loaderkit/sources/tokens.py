@@ -16,7 +16,7 @@ from loaderkit.errors import DataFormatError
 from .content import content_hash, sampled_keys
 from .integer_arrays import Integers, open_integers
 from .megatron import read_megatron
-from .protocol import check_key, check_keys
+from .record_key import check_key, check_keys
 from .shared_arrays import MappedArray, SharedArrays
 from .token_documents import ADVICE, open_documents
 

@@ -11,7 +11,8 @@ from loaderkit._base.tree import StructureMismatch, flatten, map_leaves, typed_c
 
 from .fingerprint import fingerprint_of
 from .optional import advised_calls, column_reader, lacking, many_reader
-from .protocol import check_key, check_keys, read_records, require_methods, short_repr
+from .protocol import read_records, require_methods
+from .record_key import check_key, check_keys, short_repr
 
 
 class WindowDataSource:

@@ -13,7 +13,8 @@ from .fingerprint import fingerprint_of
 from .naming import namer_of
 from .optional import advised_chunk, column_reader, lacking, many_reader
 from .parts import calls_of_parts, parts_of, parts_repr
-from .protocol import check_key, check_keys, read_record, read_records
+from .protocol import read_record, read_records
+from .record_key import check_key, check_keys
 
 
 class ZipDataSource:

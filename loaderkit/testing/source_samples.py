@@ -8,7 +8,8 @@ import numpy as np
 
 from loaderkit._base.notes import text_of
 from loaderkit.sources.fingerprint import fingerprint_of
-from loaderkit.sources.protocol import read_record, short_repr
+from loaderkit.sources.protocol import read_record
+from loaderkit.sources.record_key import short_repr
 from loaderkit.transforms.stack import stack
 
 from .conformance import Mismatch, Skip, expect, expect_same

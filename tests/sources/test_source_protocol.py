@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import loaderkit as lk
 from loaderkit.sources import ConcatDataSource, RandomAccessDataSource, RangeDataSource, SubsetDataSource
-from loaderkit.sources.protocol import check_key, check_keys, check_source, read_records, short_repr
+from loaderkit.sources.protocol import check_source, read_records
+from loaderkit.sources.record_key import check_key, check_keys, short_repr
 
 
 class Squares:

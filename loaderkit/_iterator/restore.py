@@ -87,7 +87,7 @@ def late_comparison(saved: State, reader: StreamReader[Position, SeekablePlan]) 
         found = reader.executor.numerics | numerics()
         loaded = {library: found[library] for library in found.keys() - known.keys()}
         for notice in other_bits(saved, reader.plan.parameters, loaded):
-            warnings.warn(notice, stacklevel=6)
+            warnings.warn(notice, stacklevel=5)
 
     return [compare]
 

@@ -261,6 +261,9 @@ def _key_at(sampler: Sampler, index: int) -> int:
             name = f"{type(sampler).__qualname__}[{index}]"
             annotate(error, f"{name}: a sampler without __len__ counts as endless; define __len__ if it ends")
         raise
+    except StopIteration as error:  # it would end the array of keys
+        name = f"{type(sampler).__qualname__}[{index}]"
+        raise RuntimeError(f"{name}: expected RecordMetadata, got StopIteration; define __len__") from error
     key = getattr(metadata, "record_key", _MISSING)
     if type(key) is int and 0 <= key < ENDLESS:  # no name is put together for a good key
         return key

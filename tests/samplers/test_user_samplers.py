@@ -189,6 +189,16 @@ def test_bad_keys_of_a_slow_sampler_are_refused(answer, error, text):
         record_keys_of(answering(__getitem__=lambda self, index: answer), np.array([6]))
 
 
+def test_a_sampler_that_raises_stop_iteration_is_named():
+    """It ends neither the stream nor an array of keys."""
+
+    def getitem(self, index):
+        raise StopIteration
+
+    with pytest.raises(RuntimeError, match=r"Answering\[6\]: expected RecordMetadata, got StopIteration"):
+        record_keys_of(answering(__getitem__=getitem), np.array([6]))
+
+
 def test_an_end_without_a_length_is_explained():
     """A sampler that ends without saying where keeps its error and gains a note; others gain none."""
 

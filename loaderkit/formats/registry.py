@@ -35,6 +35,7 @@ _PROGRAM = {  # extension of a compressed file -> the program that unpacks it
 _COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\0", b"BZh")  # gzip, zstd, xz, bzip2
 _PART = re.compile(r"\[\d*:\d*\]$")
 _QUERY = re.compile(r"[?#].*$")
+_OBJECT_QUERY = re.compile(r"\?.*[=&].*$|#.*$")
 _SHARD = re.compile(r"(-(\d{5}|\?{5}|\*)-of-\d{5}|@\d+)(?=\.|$)")
 
 _log = logging.getLogger("loaderkit")
@@ -204,7 +205,9 @@ def how_to_unpack(path: str) -> str:
 def _extension(path: str) -> str:
     last = _PART.sub("", path)
     if "://" in last:
-        last = _QUERY.sub("", last)
+        # In the names of objects "?" is a letter of patterns, unless a value follows it.
+        web = last.partition("://")[0].lower().endswith(("http", "https"))
+        last = (_QUERY if web else _OBJECT_QUERY).sub("", last)
     last = _SHARD.sub("", last.rpartition("/")[2])
     return last.rpartition(".")[2].lower() if "." in last else ""
 

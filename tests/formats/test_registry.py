@@ -66,7 +66,16 @@ SCANNED = {
 
 
 @pytest.mark.parametrize(
-    "name", ["x.{}", "a/b/X.{}", "s3://b/x.{}?v=1", "x.{}[3:9]", "x.{}-00000-of-00004", "x.{}@8", "x@8.{}"]
+    "name",
+    [
+        *("x.{}", "a/b/X.{}", "s3://b/x.{}?v=1", "x.{}[3:9]", "x.{}-00000-of-00004", "x.{}@8", "x@8.{}"),
+        *(
+            "https://h/x.{}?signed",
+            "gs://b/x-?????-of-00004.{}",
+            "gs://b/x.{}-?????-of-00004",
+            "gs://b/x?.{}",
+        ),
+    ],
 )
 def test_a_name_says_what_the_tables_of_before_said(name):
     """For each extension in each form of a name."""

@@ -647,7 +647,7 @@ def test_a_worker_gets_on_when_the_trainer_says_what_to_read_instead(tmp_path, k
 def test_a_thread_stays_fenced_until_its_task_is_finished(tmp_path, monkeypatch):
     """Not only until it asks what to read instead of a bad record."""
     heard = []
-    on_thread_event = WorkerPool._on_thread_event
+    on_thread_event = WorkerPool._on_told
 
     def noting(pool: Any, worker: Any, event: Any) -> None:
         fenced = worker.number == 0 and 0 in pool._supervisor.fenced
@@ -655,7 +655,7 @@ def test_a_thread_stays_fenced_until_its_task_is_finished(tmp_path, monkeypatch)
         if fenced:
             heard.append((type(event).__name__, 0 in pool._supervisor.fenced))
 
-    monkeypatch.setattr(WorkerPool, "_on_thread_event", noting)
+    monkeypatch.setattr(WorkerPool, "_on_told", noting)
     trap = Trap(tmp_path, at=9)
     options = {"worker_kind": "thread", "worker_timeout": 0.4, "on_worker_timeout": "restart", **ONE}
     with numbers(24, bad_9(trap), lk.Batch(4), task_rows=2, on_record_error="replace", **options) as loader:

@@ -16,12 +16,14 @@ from loaderkit._engine.dispatcher import Assignment
 from loaderkit._engine.task import Discarded, Slot, Task, inputs_of, targets_of
 from loaderkit._runtime.memory.arena import Arena
 from loaderkit._runtime.memory.batch_layout import BatchLayout
+from loaderkit._runtime.start.first_messages import operations_now, pack_first_messages
 from loaderkit._runtime.start.launch import launched_with_channel
 from loaderkit._runtime.transport import wire
 from loaderkit._runtime.transport.exceptions import unpack_exception
 from loaderkit._runtime.transport.pickling import Packer
 from loaderkit._runtime.worker.heartbeat import HeartbeatReader, Progress
 from loaderkit._runtime.worker.meter import counters
+from loaderkit._runtime.worker.program import Program
 from loaderkit._stats.counters import WorkerCounters
 from loaderkit._system.platform import open_process, process_state
 from loaderkit._system.resources import own_memory, processor_times
@@ -33,13 +35,16 @@ from .worker import (
     SetupFailed,
     SpaceRequested,
     TaskFinished,
+    Worker,
     WorkerReady,
 )
+from .worker_kind import Shared, Started, WorkerKind
 
 _CHUNK = 1 << 20  # bytes read from a channel at once
 # That a worker remembers. Without a limit its memory would grow with batches of ever new shapes; a smaller one sends
 # the layouts of loaders with many shapes again and again.
 _MOST_LAYOUTS = 64
+_END_SECONDS = 0.2  # to end by themselves; then they are killed
 _KILL_SECONDS = 2.0  # for a process that was killed to end
 
 
@@ -219,6 +224,30 @@ class ProcessWorker:
             os.close(self.pidfd)
             self.pidfd = None
         return "an exit code that other code took" if self._reaped else _how_it_ended(self.process.returncode)
+
+
+def process_kind(program: Program) -> WorkerKind:
+    """Workers in processes of their own, which run the program as it is now.
+
+    Raises TransportError where it can't be sent to them.
+    """
+    packer = Packer()
+    packed, descriptors = pack_first_messages(program, packer)
+    as_sent = operations_now(program)
+
+    def start(shared: Shared, number: int, started: Started) -> Worker:
+        worker = ProcessWorker(packed, descriptors, shared.arena, packer, number)
+        started(number, worker)
+        return worker
+
+    return WorkerKind(
+        name="process",
+        waits_on_descriptors=True,
+        killable=True,
+        end_seconds=_END_SECONDS,
+        start=start,
+        runs=lambda other: as_sent == operations_now(other),
+    )
 
 
 def _reaped_elsewhere(pid: int) -> bool:

@@ -13,7 +13,7 @@ import selectors
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from loaderkit._engine.stall_watch import Stall
 from loaderkit._engine.supervisor import RELEASED
@@ -31,9 +31,8 @@ from loaderkit._system.descriptors import above_standard
 from loaderkit._system.limits import naming_limits, with_limits
 from loaderkit.errors import WorkerError
 
-from .process_worker import ProcessWorker
-from .thread_worker import ThreadWorker
-from .worker import Worker
+from .worker import DescriptorWorker, Worker
+from .worker_kind import Shared
 from .worker_log import error_of
 
 if TYPE_CHECKING:
@@ -42,9 +41,6 @@ if TYPE_CHECKING:
 # How long workers without an iterator wait for the next one: a longer time keeps processes and their memory, a
 # shorter one makes the next iterator of the loader wait for their start.
 IDLE_SECONDS = 30.0
-# For all workers together to end by themselves. Processes are killed then; a thread can't be, so it gets longer.
-_PROCESS_END_SECONDS = 0.2
-_THREAD_END_SECONDS = 1.0
 # For the pump's thread to run, where an interrupt fell into its start: it runs at once or not at all.
 _START_SECONDS = 5.0
 # From one look whether a process has ended to the next, where nothing but a look tells.
@@ -167,34 +163,35 @@ class Pump:
 
     def _on_ready(self, key: selectors.SelectorKey, mask: int) -> None:
         number: int = key.data
-        worker = self._supervisor.worker(number)
-        assert isinstance(worker, ProcessWorker)
+        worker = cast(DescriptorWorker, self._supervisor.worker(number))  # no other is registered
         if mask & selectors.EVENT_WRITE:
             worker.flush()
         if not mask & selectors.EVENT_READ:
             return
         self._hear(number, worker)
         heard = key.fd == worker.pidfd
-        if heard or (worker.pidfd is None and not worker.open and worker.has_ended(_PROCESS_END_SECONDS)):
+        if heard or (
+            worker.pidfd is None and not worker.open and worker.has_ended(self._pool._kind.end_seconds)
+        ):
             self._on_exit(number, worker)
         elif not worker.open:
             # Nothing more is heard of it. Killed without waiting, under the lock; its exit is an event of its own.
             self._selector.unregister(worker.connection)
             self._carry_out(worker, [self._supervisor.channel_closed(number, time.monotonic())])
 
-    def _hear(self, number: int, worker: ProcessWorker) -> None:
+    def _hear(self, number: int, worker: DescriptorWorker) -> None:
         for event in worker.read():
             if self._supervisor.is_active(number):
                 self._pool._handle_event(number, event)
 
     def _look_for_ends(self) -> None:
         """Without pidfds: ends of processes that lost their channel before, or share it with a child of theirs."""
-        for number, worker in [*self._supervisor.workers.items(), *self._supervisor.fenced.items()]:
-            if isinstance(worker, ProcessWorker) and worker.pidfd is None and worker.has_ended(0.0):
+        for number, worker in [*self._watched(), *self._watched(fenced=True)]:
+            if worker.pidfd is None and worker.has_ended(0.0):
                 self._hear(number, worker)
                 self._on_exit(number, worker)
 
-    def _on_exit(self, number: int, worker: ProcessWorker) -> None:
+    def _on_exit(self, number: int, worker: DescriptorWorker) -> None:
         """A process has ended, and its channel was read to the end."""
         for watched in (worker.connection, worker.pidfd):
             if watched is not None:
@@ -202,47 +199,45 @@ class Pump:
                     self._selector.unregister(watched)
         snapshot = self._snapshot(number, worker)
         self._pool._keep_counters(worker)
-        reason = worker.end(_PROCESS_END_SECONDS)
+        reason = worker.end(self._pool._kind.end_seconds)
         closing = self._pool._stopping or self._pool._failed
         self._carry_out(worker, self._supervisor.died(number, reason, snapshot, closing=closing))
 
     def start_workers(self) -> None:
         """Starts as many workers as there should be, under the lock."""
-        start = self._start_thread if self._pool._kind == "thread" else self._start_process
-        while not self._pool._failed and (decision := self._supervisor.to_start()) is not None:
-            self._pool._take_place(decision.number)
-            start(decision.number)
+        pool, kind = self._pool, self._pool._kind
+        while not pool._failed and (decision := self._supervisor.to_start()) is not None:
+            number = decision.number
+            pool._take_place(number)
+            shared = Shared(pool._shared_arena, pool._objects, pool._on_told)
+            try:
+                worker = kind.start(shared, number, self._supervisor.started)
+            except (OSError, RuntimeError, MemoryError) as error:
+                if number in self._supervisor.workers:  # else it was refused before it was one
+                    self._supervisor.forget(number)
+                pool._give_up(WorkerError(f"a worker {kind.name} can't be started: {with_limits(error)}"))
+                return
+            pool._worker_log.hired(worker.name, number)
+            if kind.waits_on_descriptors:
+                self._watch(number, cast(DescriptorWorker, worker))
 
-    def _start_thread(self, number: int) -> None:
-        pool = self._pool
-        worker = ThreadWorker(pool.program, pool._shared_arena, pool._objects, pool._on_thread_event, number)
-        self._supervisor.started(number, worker)  # first: the thread may report at once
-        try:
-            worker.start()
-        except (RuntimeError, MemoryError) as error:
-            self._supervisor.forget(number)
-            pool._give_up(WorkerError(f"a worker thread can't be started: {with_limits(error)}"))
-            return
-        pool._worker_log.hired(worker.name, number)
-
-    def _start_process(self, number: int) -> None:
-        pool = self._pool
-        try:
-            worker = ProcessWorker(pool._packed, pool._descriptors, pool._shared_arena, pool._packer, number)
-        except (OSError, MemoryError) as error:
-            pool._give_up(WorkerError(f"a worker process can't be started: {with_limits(error)}"))
-            return
-        self._supervisor.started(number, worker)
-        pool._worker_log.hired(worker.name, number)
+    def _watch(self, number: int, worker: DescriptorWorker) -> None:
         self._selector.register(worker.connection, selectors.EVENT_READ, number)
         if worker.pidfd is None:
             self._interval = min(self._interval, _LOOK_SECONDS)
         else:
             self._selector.register(worker.pidfd, selectors.EVENT_READ, number)
 
+    def _watched(self, *, fenced: bool = False) -> list[tuple[int, DescriptorWorker]]:
+        """The workers whose descriptors are waited for, by number."""
+        if not self._pool._kind.waits_on_descriptors:
+            return []
+        workers = self._supervisor.fenced if fenced else self._supervisor.workers
+        return cast("list[tuple[int, DescriptorWorker]]", [*workers.items()])
+
     def _select_for_writing(self) -> None:
-        for number, worker in self._supervisor.workers.items():
-            if isinstance(worker, ProcessWorker) and worker.open:
+        for number, worker in self._watched():
+            if worker.open:
                 events = selectors.EVENT_READ | (selectors.EVENT_WRITE if worker.blocked else 0)
                 if self._selector.get_key(worker.connection).events != events:
                     self._selector.modify(worker.connection, events, number)
@@ -291,8 +286,7 @@ class Pump:
                 case StallWarning():
                     self._pool._worker_log.stall(worker.name, decision, doing, stack)
                 case KillWorker():
-                    assert isinstance(worker, ProcessWorker)
-                    worker.kill()
+                    cast(DescriptorWorker, worker).kill()  # decided of killable kinds only
                 case WorkerLost():
                     self._lose(worker, decision)
                 case DropTasks(number):
@@ -349,7 +343,6 @@ class Pump:
                     pool._close_resources()  # else a next pump was started since, and does it
 
     def _join_workers(self) -> None:
-        seconds = _PROCESS_END_SECONDS if self._pool._kind == "process" else _THREAD_END_SECONDS
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + self._pool._kind.end_seconds
         for worker in self._dismissed.values():
             worker.end(max(0.0, deadline - time.monotonic()))

@@ -7,7 +7,7 @@ import sys
 import threading
 import traceback
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,7 +28,10 @@ from loaderkit._stats.counters import STARVING, TELLING, WAITING, WORKING, Worke
 from loaderkit._system.resources import processor_times
 from loaderkit.errors import WorkerError
 
-from .worker import Event, ReplacementRequested, SetupFailed, TaskFinished, WorkerReady
+from .worker import ReplacementRequested, SetupFailed, TaskFinished, Worker, WorkerReady
+from .worker_kind import Shared, Started, Tell, WorkerKind
+
+_END_SECONDS = 1.0  # to end by themselves: longer than processes get, as threads can't be killed
 
 
 class ThreadWorker:
@@ -47,7 +50,7 @@ class ThreadWorker:
         program: Program,
         arena: Arena,
         objects: dict[int, Output],
-        tell: Callable[["ThreadWorker", Event], None],
+        tell: Tell,
         number: int,
     ) -> None:
         self.number = number
@@ -212,6 +215,25 @@ class ThreadWorker:
         except BaseException as error:  # noqa: BLE001 - another error: its record isn't known
             return failed(task, _would_have_ended(error, task, Progress())), []
         return result if result.failure is not None else with_failure(result, failure, target), output
+
+
+def thread_kind(program: Program) -> WorkerKind:
+    """Threads of the trainer, which run the program itself."""
+
+    def start(shared: Shared, number: int, started: Started) -> Worker:
+        worker = ThreadWorker(program, shared.arena, shared.objects, shared.tell, number)
+        started(number, worker)  # first: the thread may report at once
+        worker.start()
+        return worker
+
+    return WorkerKind(
+        name="thread",
+        waits_on_descriptors=False,
+        killable=False,
+        end_seconds=_END_SECONDS,
+        start=start,
+        runs=lambda other: True,
+    )
 
 
 def _would_have_ended(error: BaseException, task: Task, progress: Progress) -> Failure:

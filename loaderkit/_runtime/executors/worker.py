@@ -1,5 +1,6 @@
 """What the pool needs of a worker, and the events that a worker reports."""
 
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -68,6 +69,7 @@ class Worker(Protocol):
     """One worker, of either kind."""
 
     name: str
+    number: int
 
     def give(self, assignment: Assignment, outputs: dict[int, Slot]) -> None:
         """Gives it a task; `outputs` says where those of the task's inputs lie that are in the arena."""
@@ -106,4 +108,37 @@ class Worker(Protocol):
 
         Returns also if it can't be ended: a thread that is stuck, a process that is inside the kernel.
         """
+        ...
+
+
+class DescriptorWorker(Worker, Protocol):
+    """A worker that is heard through descriptors, which the pump waits for.
+
+    connection: its channel. pidfd: can be read when it has ended; None where the system has none, or it has ended.
+    open: whether more may come through the channel.
+    """
+
+    connection: socket.socket
+    pidfd: int | None
+    open: bool
+
+    @property
+    def blocked(self) -> bool:
+        """Whether a message is waiting because the channel is full."""
+        ...
+
+    def flush(self) -> None:
+        """Sends what the channel takes."""
+        ...
+
+    def read(self) -> list[Event]:
+        """The events that arrived."""
+        ...
+
+    def kill(self) -> None:
+        """Kills it; doesn't wait."""
+        ...
+
+    def has_ended(self, timeout: float) -> bool:
+        """Whether it has ended; waits so many seconds for it."""
         ...

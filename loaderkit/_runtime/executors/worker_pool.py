@@ -20,7 +20,7 @@ import time
 import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from loaderkit._base.notes import repr_of
 from loaderkit._engine.scheduler import Scheduler, SchedulerContext
@@ -28,8 +28,6 @@ from loaderkit._engine.supervisor import WorkerSupervisor
 from loaderkit._engine.task import inputs_of
 from loaderkit._order.failure import Failure
 from loaderkit._runtime.memory.arena import Arena
-from loaderkit._runtime.start.first_messages import operations_now, pack_first_messages
-from loaderkit._runtime.transport.pickling import Packer
 from loaderkit._runtime.worker.program import Program
 from loaderkit._stats.counters import ENDED, PoolCounters, WorkerCounters
 from loaderkit._system.descriptors import above_standard
@@ -38,12 +36,13 @@ from loaderkit.errors import IteratorClosedError, WorkerError
 from loaderkit.sources.naming import has_names
 
 from .executor import Executor, NextResult, Stream
-from .process_worker import ProcessWorker
+from .process_worker import process_kind
 from .pump import start_pump
 from .record_names import RecordNames
 from .restart_policy import RestartPolicy
-from .thread_worker import ThreadWorker
+from .thread_worker import thread_kind
 from .worker import (
+    DescriptorWorker,
     Event,
     NumericsKnown,
     ReplacementRequested,
@@ -83,31 +82,26 @@ class WorkerPool(Executor):
         task_rows: int | None,
         feeder: "Feeder | None" = None,
     ) -> None:
-        self._packer = Packer()
         # Before anything is opened that would have to be closed again.
-        self._packed, self._descriptors = (
-            pack_first_messages(program, self._packer) if kind == "process" else (b"", [])
-        )
-        self._as_sent = operations_now(program) if kind == "process" else b""
+        self._kind = process_kind(program) if kind == "process" else thread_kind(program)
         arena = Arena()
         super().__init__(
             program,
             workers=workers,
             arena=arena,
-            reserves=kind == "process",
+            reserves=self._kind.waits_on_descriptors,
             max_memory=max_memory,
             max_restarts=restart_policy.restarts,
             task_rows=task_rows,
             feeder=feeder,
         )
         self._shared_arena = arena
-        self._kind = kind
         self._pid = os.getpid()
         self._changed = threading.Condition(self.lock)
         self._waited_for: set[int] = set()  # streams with a consumer that waits and wasn't woken since
         self._supervisor = WorkerSupervisor[Worker](
             worker_count=workers,
-            killable=kind == "process",
+            killable=self._kind.killable,
             restarts=restart_policy.restarts,
             timeout=restart_policy.timeout,
             restart_late=restart_policy.restart_late,
@@ -205,7 +199,7 @@ class WorkerPool(Executor):
         return super().usable and not self._failed and not self._stopping and os.getpid() == self._pid
 
     def runs(self, program: Program) -> bool:
-        return self._kind == "thread" or self._as_sent == operations_now(program)
+        return self._kind.runs(program)
 
     def stop(self) -> None:
         """Asks for the end of pump and workers; may be called from anywhere, the garbage collector included."""
@@ -259,8 +253,8 @@ class WorkerPool(Executor):
                     outputs[span.task] = where
             worker.give(assignment, outputs)
             assigned.add(worker)
-        for worker in assigned:
-            if isinstance(worker, ProcessWorker):
+        if self._kind.waits_on_descriptors:
+            for worker in cast("set[DescriptorWorker]", assigned):
                 worker.flush()
                 if worker.blocked:
                     self.wake()
@@ -287,7 +281,7 @@ class WorkerPool(Executor):
             case SetupFailed(error):
                 self._give_up(error)
 
-    def _on_thread_event(self, worker: ThreadWorker, event: Event) -> None:
+    def _on_told(self, worker: Worker, event: Event) -> None:
         # In the worker's own thread: it has its next task at once, without waiting for the pump to be scheduled.
         number = worker.number
         with self.lock:

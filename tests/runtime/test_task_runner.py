@@ -1,5 +1,6 @@
 """What one worker makes of one task, without a loader: errors in their place, each loss once, memory of its own."""
 
+import weakref
 from collections import deque
 from types import SimpleNamespace
 from typing import Any
@@ -138,3 +139,24 @@ def test_what_was_read_ahead_for_recalled_tasks_is_let_go_and_the_others_stay_in
     assert [task.id for task, *_ in worker._tasks] == [0, 2]
     assert forgotten == [1, 3]
     assert said == [(1, 0, Discarded()), (3, 0, Discarded())]
+
+
+def test_records_that_a_batch_was_made_of_are_let_go_before_it_is_stacked() -> None:
+    """Where an operation made rows of them: a batch_fn finds those of later batches only."""
+    alive: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    class Image:
+        pass
+
+    class Images:
+        def __len__(self) -> int:
+            return 6
+
+        def __getitem__(self, key: int) -> Image:
+            image = Image()
+            alive.add(image)
+            return image
+
+    counted = lk.Batch(3, batch_fn=lambda rows: len(alive))
+    _, output = runner_of(Images(), lk.Map(lambda image: 1), counted).do(batches_of(2, 3))
+    assert output == [[3], [0]]

@@ -277,7 +277,8 @@ class TaskRunner:
                 missing = unread if len(here) < last - first else None
                 indices = task.indices[first : first + len(here)]
                 run, failure = self._pipeline.make_rows(here, indices, unread=missing)
-                records[first:last] = [None] * len(here)  # they lie in the batch now: not in memory twice
+                records[first:last] = [None] * len(here)  # the rows are made of them: not in memory twice
+                del here
             elif handler is not None:
                 run, failure = self._rows_with_policy(task, on_record_start, handler, first, last)
             else:

@@ -85,7 +85,7 @@ class RecordGroups:
             raise Malformed(
                 member.begin,
                 f"expected the members of {text_of(key)!r} one behind the other, got more of them here",
-                "bring them together: loaderkit sort",
+                "bring them together: loaderkit convert --by __key__",
             )
         self._seen.add(key)
         self._key, self._present = key, set()

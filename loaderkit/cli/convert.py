@@ -8,6 +8,8 @@ import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
 from loaderkit._base.sizes import number_of_bytes
 from loaderkit._chunk_cache.settings import Cache
 from loaderkit._storage.patterns import file_parts
@@ -19,31 +21,61 @@ from loaderkit.writing.map_shards import map_shards
 from loaderkit.writing.shard_function import unchanged
 from loaderkit.writing.write import write
 
+from .create import table_records
 from .exit_status import ExitStatus, UsageError
 from .mapped_records import mapped_records
 from .named_function import named_function
-from .open_source import PIPE, add_source_arguments, open_source, shown_name, usage_errors
+from .open_source import (
+    PIPE,
+    NamedData,
+    OpenedSource,
+    add_source_arguments,
+    named_data,
+    open_named,
+    shown_name,
+    usage_errors,
+)
 from .output import Output, add_output_argument
 from .printable import counted
 from .read_each import shuffled_keys
+from .sort import open_scattered, sorted_keys
+from .split import check_split, write_split
 from .write_output import (
+    WrittenFile,
     add_processes_argument,
     data_errors,
     format_of_target,
     write_file,
-    write_format,
     write_source,
     written_format,
 )
 
+EXAMPLES = """examples:
+  loaderkit convert a.tar b.tar c.tar all.tar
+  loaderkit convert all.tar all.parquet
+  loaderkit convert all.tar shuffled --shuffle 7 --shards 64 -p 8
+  loaderkit convert all.tar sorted.tar --by json.width --numeric
+  loaderkit convert all.tar part --prefix --records 1000
+  loaderkit convert plan.tsv all.tar --from-table -C pictures
+"""
+_ONLY_WITH = {
+    "by": ("numeric", "reverse"),
+    "prefix": ("records", "size", "max_shards"),
+    "from_table": ("folder",),
+}
+_NOT_WITH = {
+    "from_table": ("number", "shuffle", "by", "call", "shards", "shard_bytes", "prefix"),
+    "prefix": ("call", "file", "shards", "shard_bytes"),
+}
 TGZ = (".tgz", ".tar.gz")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     parser.description = (
-        "Write the records of SRC in another format, another order, or through a function. A run that was killed goes "
-        "on with the files of a folder that it had finished, and the files are the same for any -p."
+        "Write the records of SRC, which are one set, into one file or a folder of files: in another format, another "
+        "order, or through a function. Keys, fields and types are kept, and the files are the same for any -p. A run "
+        "that was killed goes on with the files of a folder that it had finished."
     )
     add_source_arguments(parser)
     parser.add_argument(
@@ -57,6 +89,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FORMAT",
         help="format of DST; default: as its name says, else as SRC has it",
     )
+    parser.add_argument("-n", "--number", type=int, metavar="N", help="of records (default: all)")
+    order = parser.add_mutually_exclusive_group()
+    order.add_argument(
+        "--shuffle", type=int, metavar="SEED", help="in the order of lk.IndexSampler with this seed"
+    )
+    order.add_argument(
+        "--by",
+        metavar="FIELD",
+        help="in the order of a field, or of a path into JSON; __key__ is the key. The members of a tar's key that lie "
+        "apart are brought together",
+    )
+    parser.add_argument(
+        "--numeric", action="store_true", help="with --by: compare texts and bytes as the numbers they are"
+    )
+    parser.add_argument("--reverse", action="store_true", help="with --by: the greatest first")
+    parser.add_argument(
+        "--call",
+        metavar="MODULE:FUNCTION",
+        help="a function that takes a record and gives one, a list of them, or None for none",
+    )
+    parser.add_argument(
+        "--file", action="store_true", help="DST is one file, although its name says no format"
+    )
     parser.add_argument("--shards", type=int, metavar="N", help="files of a folder, of as many records each")
     parser.add_argument(
         "--shard-bytes",
@@ -64,11 +119,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="end each file of a folder at this size, such as 256MB; a run that was killed begins again",
     )
     parser.add_argument(
-        "--call",
-        metavar="MODULE:FUNCTION",
-        help="a function that takes a record and gives one, a list of them, or None for none",
+        "--prefix",
+        action="store_true",
+        help="DST is what the names of the files begin with: DST-000000.tar, ...; with --records, --size or both",
     )
-    parser.add_argument("--shuffle", type=int, metavar="SEED", help="write the records in a shuffled order")
+    parser.add_argument("--records", type=int, metavar="N", help="with --prefix: of each file")
+    parser.add_argument(
+        "--size",
+        metavar="BYTES",
+        help="with --prefix: a file is ended where it has so many, such as 256M or 1G",
+    )
+    parser.add_argument(
+        "--max-shards", type=int, metavar="N", help="with --prefix: stop after this many files"
+    )
+    parser.add_argument(
+        "--from-table",
+        action="store_true",
+        help="SRC is a table: a line is KEY.FIELD, a tab and a file, or text: and the value; lines with one key are "
+        "one record",
+    )
+    parser.add_argument(
+        "-C",
+        "--folder",
+        metavar="FOLDER",
+        help="with --from-table: where its files lie (default: the current one)",
+    )
     add_processes_argument(parser)
     parser.add_argument("--overwrite", action="store_true", help="replace DST")
     add_output_argument(parser)
@@ -76,63 +151,140 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Converts the files."""
-    if options.target == PIPE and (options.json or options.shards is not None or options.shard_bytes):
-        raise UsageError("DST: expected a name with --json, --shards or --shard-bytes, got -")
-    if options.shard_bytes is not None:
-        if options.shards is not None:
-            raise UsageError("--shard-bytes: expected alone, got --shards, too; give one of them")
-        if _is_file(options.target):
-            raise UsageError(
-                f"--shard-bytes: expected a folder as DST, got the file {shown_name(options.target)}"
-            )
-        with usage_errors():
-            options.shard_bytes = number_of_bytes("--shard-bytes", options.shard_bytes)
+    _check(options)
+    out = Output(as_json=options.json)
+    if options.from_table:
+        with table_records(options.sources[0], options.folder or ".") as records:
+            name = _target_format(options, "tar")
+            written = write_file(options.target, records, named_format(name), overwrite=options.overwrite)
+        return _report(options, out, name, written.records, 1, written)
     function: Callable[[Any], Any] = unchanged
     if options.call is not None:
         function = named_function("--call", options.call)
     with _unpacked(options.sources) as names:
         options.sources = names
-        with open_source(options) as opened:
+        with named_data(options) as data, _opened(options, data) as opened:
+            source = _ordered(options, opened, out)
+            if options.prefix:
+                return write_split(options, source, opened.format, out)
             name = _target_format(options, opened.format)
-            source = opened.source if options.shuffle is None else _shuffled(opened.source, options.shuffle)
-            files = _write(options, source, function, name)
-            records = len(source)
-    out = Output(as_json=options.json)
-    if options.target != PIPE:
-        out.document({"output": options.target, "format": name, "files": files, "records_read": records})
-        out.text(
-            f"{shown_name(options.target)}: {counted(records, 'record')} read, {counted(files, 'file')} written"
-        )
-    return ExitStatus.DONE
+            _check_target(options)
+            if _is_file(options):
+                return _report(
+                    options, out, name, len(source), 1, _write_one(options, source, function, name)
+                )
+            files = _write_folder(options, source, function, name)
+            return _report(options, out, name, len(source), files, None)
 
 
-def _write(options: argparse.Namespace, source: Any, function: Callable[[Any], Any], name: str) -> int:
-    """Writes DST; gives the number of its files."""
-    arguments: dict[str, Any] = {"format": name, "worker_count": options.processes}
+def _check(options: argparse.Namespace) -> None:
+    if options.number is not None and options.number < 1:
+        raise UsageError(f"--number: expected 1 or more, got {options.number}")
+    _check_pairs(options)
+    if options.from_table and len(options.sources) > 1:
+        raise UsageError(f"SRC: expected one table with --from-table, got {len(options.sources)}")
+    if options.from_table and not _is_file(options):
+        raise UsageError(f"DST: expected a file with --from-table, got {options.target}; such as x.tar")
+    if options.prefix:
+        check_split(options)
+    if options.target == PIPE and (options.json or options.shards is not None or options.shard_bytes):
+        raise UsageError("DST: expected a name with --json, --shards or --shard-bytes, got -")
+    if options.target == PIPE and options.prefix:
+        raise UsageError("DST: expected what the names begin with, as --prefix is given, got -")
+    if options.shard_bytes is not None:
+        if options.shards is not None:
+            raise UsageError("--shard-bytes: expected alone, got --shards, too; give one of them")
+        if _is_file(options):
+            raise UsageError(
+                f"--shard-bytes: expected a folder as DST, got the file {shown_name(options.target)}"
+            )
+        with usage_errors():
+            options.shard_bytes = number_of_bytes("--shard-bytes", options.shard_bytes)
+
+
+def _check_pairs(options: argparse.Namespace) -> None:
+    given = {name for name, value in vars(options).items() if value is not None and value is not False}
+    for needed, names in _ONLY_WITH.items():
+        if needed not in given:
+            for name in names:
+                if name in given:
+                    raise UsageError(f"{_option(name)}: expected with {_option(needed)}, got it without")
+    for chosen, names in _NOT_WITH.items():
+        if chosen in given:
+            for name in names:
+                if name in given:
+                    raise UsageError(f"{_option(name)}: expected no {_option(chosen)}, got both")
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _check_target(options: argparse.Namespace) -> None:
     target = options.target
     if target != PIPE and os.path.lexists(target) and not options.overwrite:
         raise UsageError(
             f"DST: expected a new name, got {shown_name(target)}, which is there; or give --overwrite"
         )
-    if target == PIPE or _is_file(target):
-        if options.shards not in (None, 1):
-            raise UsageError(f"--shards: expected a folder as DST, got the file {shown_name(target)}")
-        form = write_format(target, name)
-        if function is unchanged:
-            write_source(target, source, form, overwrite=options.overwrite, worker_count=options.processes)
-        else:
-            found = mapped_records(function, source, options.processes)
-            write_file(target, found, form, overwrite=options.overwrite)
-        return 1
+    if _is_file(options) and options.shards not in (None, 1):
+        raise UsageError(f"--shards: expected a folder as DST, got the file {shown_name(target)}")
+
+
+def _opened(options: argparse.Namespace, data: NamedData) -> contextlib.AbstractContextManager[OpenedSource]:
+    return open_named(data) if options.by is None else open_scattered(data)
+
+
+def _ordered(options: argparse.Namespace, opened: OpenedSource, out: Output) -> Any:
+    """The source, or those of its records that are asked for, in the order that is."""
+    total = len(opened)
+    if options.by is not None:
+        keys = sorted_keys(opened, options, out)
+    elif options.shuffle is not None:
+        keys = shuffled_keys(total, options.shuffle)
+    elif options.number is not None:
+        keys = np.arange(min(options.number, total))
+    else:
+        return opened.source
+    return SubsetDataSource(opened.source, keys[: options.number])
+
+
+def _write_one(
+    options: argparse.Namespace, source: Any, function: Callable[[Any], Any], name: str
+) -> WrittenFile:
+    if not len(source):
+        raise UsageError("SRC: expected a record or more, got none")
+    target, form, overwrite = options.target, named_format(name), options.overwrite
+    if function is unchanged:
+        return write_source(target, source, form, overwrite=overwrite, worker_count=options.processes)
+    found = mapped_records(function, source, options.processes)
+    return write_file(target, found, form, overwrite=overwrite)
+
+
+def _write_folder(options: argparse.Namespace, source: Any, function: Callable[[Any], Any], name: str) -> int:
+    target, overwrite = options.target, options.overwrite
     with data_errors():
         if options.shard_bytes is not None:
             found = mapped_records(function, source, options.processes)
-            size = options.shard_bytes
-            return len(write(found, target, format=name, shard_bytes=size, overwrite=options.overwrite))
-        shards = options.shards
+            return len(
+                write(found, target, format=name, shard_bytes=options.shard_bytes, overwrite=overwrite)
+            )
+        arguments: dict[str, Any] = {"format": name, "worker_count": options.processes}
         return len(
-            map_shards(function, source, target, shards=shards, overwrite=options.overwrite, **arguments)
+            map_shards(function, source, target, shards=options.shards, overwrite=overwrite, **arguments)
         )
+
+
+def _report(
+    options: argparse.Namespace, out: Output, name: str, read: int, files: int, written: WrittenFile | None
+) -> int:
+    """Prints what was written, unless stdout has the data. written: of one file."""
+    if options.target != PIPE:
+        found = {} if written is None else {"records": written.records, "bytes": written.nbytes}
+        facts = {"output": options.target, "format": name, "files": files, "records_read": read}
+        out.document({**facts, **found})
+        shown = f"{counted(read, 'record')} read, {counted(files, 'file')} written"
+        out.text(f"{shown_name(options.target)}: {shown}")
+    return ExitStatus.DONE
 
 
 def _target_format(options: argparse.Namespace, data_format: str) -> str:
@@ -144,12 +296,8 @@ def _target_format(options: argparse.Namespace, data_format: str) -> str:
     return str(name)
 
 
-def _is_file(target: str) -> bool:
-    return format_of_target(target) is not None
-
-
-def _shuffled(source: Any, seed: int) -> SubsetDataSource:
-    return SubsetDataSource(source, shuffled_keys(len(source), seed))
+def _is_file(options: argparse.Namespace) -> bool:
+    return options.file or options.target == PIPE or format_of_target(options.target) is not None
 
 
 @contextlib.contextmanager

@@ -1,6 +1,5 @@
-"""`loaderkit create`: a data file from a table of names and files."""
+"""Records from a table of names and files, for `loaderkit convert --from-table`."""
 
-import argparse
 import contextlib
 import sys
 from collections.abc import Iterator
@@ -9,40 +8,20 @@ from typing import TextIO
 
 from loaderkit.errors import DataFormatError
 
-from .exit_status import ExitStatus
 from .open_source import PIPE
-from .output import Output, add_output_argument
-from .write_output import add_target_arguments, check_pipe, report_written, write_file, write_format
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the command."""
-    parser.description = (
-        "Write the files that a table names into one data file. A line of the table is NAME, a tab, and a file, where "
-        "NAME is KEY.FIELD; text: in place of a file is followed by the value itself. Lines with one key that follow "
-        "each other are one record."
-    )
-    parser.add_argument("plan", metavar="PLAN", help="the table; - reads stdin")
-    parser.add_argument(
-        "-C", "--folder", default=".", help="where the table's files lie (default: the current folder)"
-    )
-    add_target_arguments(parser)
-    add_output_argument(parser)
+@contextlib.contextmanager
+def table_records(name: str, folder: str) -> Iterator[Iterator[dict[str, bytes | str]]]:
+    """The records of a table while the block runs.
 
-
-def run(options: argparse.Namespace) -> int:
-    """Writes the file."""
-    check_pipe(options)
-    form = write_format(options.output, options.to)
-    out = Output(as_json=options.json)
+    name: of the table, "-" for stdin. folder: of its files.
+    """
     with contextlib.ExitStack() as stack:
         plan: TextIO = sys.stdin
-        if options.plan != PIPE:
-            plan = stack.enter_context(open(options.plan, encoding="utf-8", errors="surrogateescape"))
-        records = planned_records(plan, options.plan, Path(options.folder))
-        written = write_file(options.output, records, form, overwrite=options.overwrite)
-    report_written(out, options.output, form, written)
-    return ExitStatus.DONE
+        if name != PIPE:
+            plan = stack.enter_context(open(name, encoding="utf-8", errors="surrogateescape"))
+        yield planned_records(plan, name, Path(folder))
 
 
 def planned_records(plan: TextIO, name: str, folder: Path) -> Iterator[dict[str, bytes | str]]:

@@ -14,13 +14,20 @@ from .exit_status import UsageError
 REMOVED_IN = "0.3"
 _TARGET = "DST"  # in place of an option: its value is the last argument that is no option
 
+_TO_FILE = {"-o": _TARGET, "--output": _TARGET}
+
 
 @dataclass(frozen=True, slots=True)
 class FormerCommand:
-    """What an old command is now. new: the command and its words. renamed: options, old to new."""
+    """What an old command is now.
+
+    new: the command and its words. renamed: options, old to new. default: an option with its value, where it isn't
+    given.
+    """
 
     new: str
     renamed: Mapping[str, str] = field(default_factory=dict)
+    default: tuple[str, str] | None = None
 
     @property
     def command(self) -> str:
@@ -36,6 +43,13 @@ FORMER = {
     "first": FormerCommand("show --raw -n 1"),
     "table": FormerCommand("show --tsv", {"--fields": "--field"}),
     "preview": FormerCommand("show", {"--output": "--out"}),
+    "cat": FormerCommand("convert", _TO_FILE),
+    "sort": FormerCommand("convert", {**_TO_FILE, "-k": "--by", "--field": "--by"}, ("--by", "__key__")),
+    "create": FormerCommand("convert --from-table", _TO_FILE),
+    "split": FormerCommand(
+        "convert --prefix",
+        {**_TO_FILE, "-n": "--records", "--number": "--records", "-s": "--size"},
+    ),
 }
 
 
@@ -46,6 +60,7 @@ def new_words(name: str, words: list[str], parser: argparse.ArgumentParser) -> t
     command doesn't know.
     """
     from loaderkit._storage.addresses import redacted
+    from loaderkit.formats import registry
 
     former = FORMER[name]
     named = {
@@ -72,7 +87,17 @@ def new_words(name: str, words: list[str], parser: argparse.ArgumentParser) -> t
         hidden = "NAME=VALUE" if option == "--storage-option" else value  # it may be a secret
         options += [now, value] if takes_value[option] else [now]
         options_shown += [now, hidden] if takes_value[option] else [now]
-    made += [*names, *targets, *options]
-    shown += [*map(redacted, names), *map(redacted, targets), *options_shown]
+    added: list[str] = []
+    if former.default is not None and former.default[0] not in options:
+        added += former.default
+    if _TARGET in former.renamed.values():
+        if not targets:
+            raise UsageError("-o: expected the name of the new file, got none")
+        if targets == ["-"] and "--to" not in options:
+            added += ["--to", "tar"]  # convert writes the format of SRC
+        elif targets != ["-"] and "--prefix" not in made and registry.by_name(targets[0]) is None:
+            added += ["--file"]  # convert makes a folder
+    made += [*names, *targets, *options, *added]
+    shown += [*map(redacted, names), *map(redacted, targets), *options_shown, *added]
     line = shlex.join(["loaderkit", *shown])
     return made, f"`loaderkit {name}` goes in {REMOVED_IN}; write: {line}"

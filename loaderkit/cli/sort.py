@@ -1,4 +1,4 @@
-"""`loaderkit sort`: the records of one or several files in the order of their keys, or of a field."""
+"""The records of one or several files in the order of their keys, or of a field, for `loaderkit convert --by`."""
 
 import argparse
 import contextlib
@@ -7,57 +7,22 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .exit_status import UsageError
-from .open_source import NamedData, OpenedSource, add_source_arguments, named_data, open_named
-from .output import Output, add_output_argument
+from .open_source import NamedData, OpenedSource, open_named
+from .output import Output
 from .read_each import read_all
 from .scattered_tar import ScatteredTar
 from .value_order import order_of
 from .values import named_field
-from .write_output import (
-    add_processes_argument,
-    add_target_arguments,
-    check_pipe,
-    write_chosen,
-    write_format,
-)
 
 KEY = "__key__"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the command."""
-    parser.description = (
-        "Write the records in the order of their keys, or of a field's values, into one file; records with the same "
-        "value stay in their order. The members of a tar's key that lie apart are brought together. Records are read "
-        "when they are written, and where there are many the values that are compared lie in temporary files."
-    )
-    add_source_arguments(parser)
-    parser.add_argument(
-        "-k", "--field", default=KEY, help="what to sort by: a field, or a path into JSON (default: the key)"
-    )
-    parser.add_argument(
-        "--numeric", action="store_true", help="compare texts and bytes as the numbers they are"
-    )
-    parser.add_argument("--reverse", action="store_true", help="the greatest first")
-    add_target_arguments(parser)
-    add_processes_argument(parser)
-    add_output_argument(parser)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Writes the sorted file."""
-    check_pipe(options)
-    form = write_format(options.output, options.to)
-    out = Output(as_json=options.json)
-    with named_data(options) as data, _opened(data) as opened:
-        order = order_of(_values(opened, options, out), reverse=options.reverse)
-        return write_chosen(options, opened.source, order, form, out)
-
-
 @contextlib.contextmanager
-def _opened(data: NamedData) -> Iterator[OpenedSource]:
+def open_scattered(data: NamedData) -> Iterator[OpenedSource]:
+    """As `open_named`; the members of a tar's key may lie apart."""
     if data.format == "tar":
         with contextlib.closing(ScatteredTar(data.shards())) as source:
             yield OpenedSource("tar", source)
@@ -66,15 +31,20 @@ def _opened(data: NamedData) -> Iterator[OpenedSource]:
             yield opened
 
 
+def sorted_keys(opened: OpenedSource, options: argparse.Namespace, out: Output) -> NDArray[np.int64]:
+    """(n,) int64: the keys of the records in the order that --by, --numeric and --reverse ask for."""
+    return order_of(_values(opened, options, out), reverse=options.reverse)
+
+
 def _values(opened: OpenedSource, options: argparse.Namespace, out: Output) -> Iterator[Any]:
     """What is compared, of each record; UsageError for values that have no order."""
     kind: type | None = None
     with out.progress("values", len(opened)) as advance:
-        for key, value in _given(opened, options.field, advance):
+        for key, value in _given(opened, options.by, advance):
             found = _comparable(value, options, opened, key)
             if kind is not None and kind is not kind_of(found):
                 raise UsageError(
-                    f"--field: expected values of one type in {options.field!r}, got {kind_of(found).__name__} beside "
+                    f"--by: expected values of one type in {options.by!r}, got {kind_of(found).__name__} beside "
                     f"{kind.__name__} in {opened.location(key)}"
                 )
             kind = kind_of(found)
@@ -108,14 +78,14 @@ def _comparable(value: Any, options: argparse.Namespace, opened: OpenedSource, k
             ) from None
     if isinstance(value, float) and math.isnan(value):
         raise UsageError(
-            f"--field: expected numbers that have an order, got nan in {opened.location(key)}; leave such records out: "
+            f"--by: expected numbers that have an order, got nan in {opened.location(key)}; leave such records out: "
             "loaderkit convert --call MODULE:FUNCTION, which gives None for them"
         )
     if isinstance(value, str):
         return value.encode("utf-8", "surrogatepass")
     if not isinstance(value, bytes | bool | int | float):
         raise UsageError(
-            f"--field: expected text, bytes or numbers, got {type(value).__name__} in {opened.location(key)}"
+            f"--by: expected text, bytes or numbers, got {type(value).__name__} in {opened.location(key)}"
         )
     return value
 

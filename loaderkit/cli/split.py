@@ -1,4 +1,4 @@
-"""`loaderkit split`: the records of one or several files as files of like size."""
+"""The records of a source as files of like size, for `loaderkit convert --prefix`."""
 
 import argparse
 import os
@@ -19,77 +19,61 @@ from loaderkit.writing.source_shard import SourceShards
 from loaderkit.writing.write_format import WriteFormat
 
 from .exit_status import ExitStatus, UsageError
-from .open_source import add_source_arguments, open_source, shown_name
-from .output import Output, add_output_argument
+from .open_source import shown_name
+from .output import Output
 from .printable import counted, size_text
-from .write_output import add_processes_argument, check_new, data_errors, written_format
+from .write_output import check_new, data_errors
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the command."""
-    parser.description = (
-        "Write the records, in order, into files PREFIX-000000.tar, PREFIX-000001.tar, ... They get their names when "
-        "all are whole; with -n alone a command that was stopped goes on with the files that are left."
-    )
-    add_source_arguments(parser)
-    parser.add_argument("-n", "--number", type=int, metavar="N", help="of records in a file")
-    parser.add_argument(
-        "-s", "--size", metavar="BYTES", help="a file is ended where it has so many, such as 256M or 1G"
-    )
-    parser.add_argument("-o", "--output", metavar="PREFIX", required=True, help="what the names begin with")
-    parser.add_argument("--max-shards", type=int, metavar="N", help="stop after this many files")
-    parser.add_argument(
-        "--to",
-        type=written_format,
-        metavar="FORMAT",
-        help="of the files (default: that of SRC, else tar)",
-    )
-    parser.add_argument("--overwrite", action="store_true", help="replace files of these names")
-    add_processes_argument(parser)
-    add_output_argument(parser)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Writes the files."""
-    for name in ("number", "max_shards"):
+def check_split(options: argparse.Namespace) -> None:
+    """UsageError for options of files of like size that can't be carried out."""
+    for name in ("records", "max_shards"):
         if (given := getattr(options, name)) is not None and given < 1:
             raise UsageError(f"--{name.replace('_', '-')}: expected 1 or more, got {given}")
-    if options.number is None and options.size is None:
-        raise UsageError("split: expected -n or -s, the records or the bytes of a file, got neither")
-    most = None if options.size is None else bytes_of("--size", options.size)
-    out = Output(as_json=options.json)
-    with open_source(options) as opened:
-        if not len(opened):
-            raise UsageError("SRC: expected a record or more, got none")
-        form = named_format(options.to or (opened.format if opened.format in registry.writable() else "tar"))
-        first = f"{options.output}-{0:06d}.{form.extension}"
-        check_new(first, overwrite=options.overwrite)
-        os.makedirs(os.path.dirname(os.path.abspath(first)), exist_ok=True)
-        folder = f"{options.output}.partial"
-        ours = rf"{re.escape(os.path.basename(options.output))}-\d{{6}}\.{form.extension}({re.escape(DONE)})?"
-        asked = None
+    if options.records is None and options.size is None:
+        raise UsageError("--prefix: expected --records or --size, of each file, got neither")
+    if options.size is not None:
+        options.size = bytes_of("--size", options.size)
+
+
+def write_split(options: argparse.Namespace, source: Any, data_format: str, out: Output) -> int:
+    """Writes files DST-000000.tar, DST-000001.tar, ... of --records records, or of --size bytes.
+
+    They get their names when all are whole; with --records alone a command that was stopped goes on with the files
+    that are left. data_format: of the source.
+    """
+    most = options.size
+    if not len(source):
+        raise UsageError("SRC: expected a record or more, got none")
+    form = named_format(options.to or (data_format if data_format in registry.writable() else "tar"))
+    first = f"{options.target}-{0:06d}.{form.extension}"
+    check_new(first, overwrite=options.overwrite)
+    os.makedirs(os.path.dirname(os.path.abspath(first)), exist_ok=True)
+    folder = f"{options.target}.partial"
+    ours = rf"{re.escape(os.path.basename(options.target))}-\d{{6}}\.{form.extension}({re.escape(DONE)})?"
+    asked = None
+    if most is None:
+        asked = made_of_format(source, {}, form.name, number=options.records)
+    with (
+        data_errors(),
+        locked_folder(folder),
+        unfinished_folder(
+            folder, Made(asked, ours), goes_on=most is None, overwrite=options.overwrite
+        ) as made,
+    ):
         if most is None:
-            asked = made_of_format(opened.source, {}, form.name, number=options.number)
-        with (
-            data_errors(),
-            locked_folder(folder),
-            unfinished_folder(
-                folder, Made(asked, ours), goes_on=most is None, overwrite=options.overwrite
-            ) as made,
-        ):
-            if most is None:
-                names, records = write_by_number(opened.source, form, options, made)
-            else:
-                encoder = form.encoder(opened.source[0])
-                encoded = encoded_by_workers(opened.source, encoder, None, options.processes, "process", None)
-                places = range(options.max_shards or sys.maxsize)
-                paths = (_partial(options, _name(options, form, place)) for place in places)
-                records = write_by_size(encoded, form, encoder, paths, most, options.number)
-                names = [_name(options, form, place) for place in range(len(records))]
-            nbytes = [os.path.getsize(_partial(options, name)) for name in names]
-            _finish(options, names)
+            names, records = write_by_number(source, form, options, made)
+        else:
+            encoder = form.encoder(source[0])
+            encoded = encoded_by_workers(source, encoder, None, options.processes, "process", None)
+            places = range(options.max_shards or sys.maxsize)
+            paths = (_partial(options, _name(options, form, place)) for place in places)
+            records = write_by_size(encoded, form, encoder, paths, most, options.records)
+            names = [_name(options, form, place) for place in range(len(records))]
+        nbytes = [os.path.getsize(_partial(options, name)) for name in names]
+        _finish(options, names)
     out.document(
         {
             "outputs": [shown_name(name) for name in names],
@@ -106,15 +90,15 @@ def run(options: argparse.Namespace) -> int:
 def write_by_number(
     source: Any, form: WriteFormat, options: argparse.Namespace, made: Made
 ) -> tuple[list[str], list[int]]:
-    """Writes files of --number records into the folder for unfinished files; gives their final names and records.
+    """Writes files of --records records into the folder for unfinished files; gives their final names and records.
 
     source: of the records. form: of the files. options: of the command. made: of the folder.
     """
     encoder = form.encoder(source[0])
-    count = min(-(-len(source) // options.number), options.max_shards or len(source))
+    count = min(-(-len(source) // options.records), options.max_shards or len(source))
     names = [_name(options, form, place) for place in range(count)]
     shards = [
-        range(place * options.number, min((place + 1) * options.number, len(source)))
+        range(place * options.records, min((place + 1) * options.records, len(source)))
         for place in range(count)
     ]
     results = run_jobs(
@@ -128,23 +112,23 @@ def write_by_number(
 
 
 def _name(options: argparse.Namespace, form: WriteFormat, place: int) -> str:
-    name = f"{options.output}-{place:06d}.{form.extension}"
+    name = f"{options.target}-{place:06d}.{form.extension}"
     check_new(name, overwrite=options.overwrite)
     return name
 
 
 def _partial(options: argparse.Namespace, name: str) -> str:
-    return os.path.join(f"{options.output}.partial", os.path.basename(name))
+    return os.path.join(f"{options.target}.partial", os.path.basename(name))
 
 
 def _finish(options: argparse.Namespace, names: Sequence[str]) -> None:
     parent = os.path.dirname(os.path.abspath(names[0]))
-    prefix, extension = os.path.basename(options.output), os.path.splitext(names[0])[1]
+    prefix, extension = os.path.basename(options.target), os.path.splitext(names[0])[1]
     pattern = re.compile(rf"{re.escape(prefix)}-\d{{6}}{re.escape(extension)}")
     others = sorted({*filter(pattern.fullmatch, os.listdir(parent))} - {*map(os.path.basename, names)})
     if others:
         raise UsageError(
-            f"--output: expected no other files of this prefix, got {others[0]}, which would be read with them; delete "
+            f"DST: expected no other files of this prefix, got {others[0]}, which would be read with them; delete "
             "it, or give another prefix, and run the command again"
         )
     for name in names:

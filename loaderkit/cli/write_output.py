@@ -11,14 +11,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from loaderkit._base.notes import notes_of
 from loaderkit._system.whole_file import partial_file
 from loaderkit.errors import DataFormatError
 from loaderkit.formats import registry
-from loaderkit.sources import SubsetDataSource
 from loaderkit.writing import formats
 from loaderkit.writing.parallel_encoding import encoded_by_workers
 from loaderkit.writing.record_stream import encoded_records, first_record
@@ -26,28 +22,12 @@ from loaderkit.writing.shard_jobs import sync
 from loaderkit.writing.shard_stream import shard_writer
 from loaderkit.writing.write_format import RecordEncoder, WriteFormat
 
-from .exit_status import ExitStatus, UsageError
+from .exit_status import UsageError
 from .open_source import PIPE, shown_name
-from .output import Output
-from .printable import counted, size_text
 
 _WORKER_TRACEBACK = "Traceback of the worker"  # what the note of an error begins with that has one
 # Formats whose writers only append, so that a pipe takes each record when it is written; of others it takes the file.
 STREAMED = frozenset(("tar", "tfrecord", "jsonl"))
-
-
-def add_target_arguments(parser: argparse.ArgumentParser) -> None:
-    """-o, --to and --overwrite."""
-    parser.add_argument(
-        "-o", "--output", metavar="OUT", required=True, help="the new file; - writes to stdout"
-    )
-    parser.add_argument(
-        "--to",
-        type=written_format,
-        metavar="FORMAT",
-        help="of the file (default: as its name says; of stdout tar)",
-    )
-    parser.add_argument("--overwrite", action="store_true", help="replace a file of that name")
 
 
 def add_processes_argument(parser: argparse._ActionsContainer, default: int | None = 0) -> None:
@@ -146,48 +126,16 @@ def write_source(
         return _write(path, form, encoder, encoded)
 
 
-def write_chosen(
-    options: argparse.Namespace, source: Any, keys: NDArray[np.int64], form: WriteFormat, out: Output
-) -> ExitStatus:
-    """Writes the records with these keys, (n,), into the one file that the options name, and prints what was written.
-
-    options: of a command with the arguments of a target and of processes. source: of the records. form: of the file.
-    UsageError where there is no key.
-    """
-    if not len(keys):
-        raise UsageError("SRC: expected a record or more, got none")
-    chosen = SubsetDataSource(source, keys)
-    written = write_source(
-        options.output, chosen, form, overwrite=options.overwrite, worker_count=options.processes
-    )
-    report_written(out, options.output, form, written)
-    return ExitStatus.DONE
-
-
 def check_new(path: str, *, overwrite: bool) -> None:
     """UsageError where a file can't get this name."""
     if path == PIPE:
         return
     if os.path.isdir(path):
-        raise UsageError(f"--output: expected the name of a file, got the folder {shown_name(path)}")
+        raise UsageError(f"DST: expected the name of a file, got the folder {shown_name(path)}")
     if os.path.lexists(path) and not overwrite:
         raise UsageError(
-            f"--output: expected a new file, got {shown_name(path)}, which is there; give another name, or --overwrite"
+            f"DST: expected a new file, got {shown_name(path)}, which is there; give another name, or --overwrite"
         )
-
-
-def report_written(out: Output, path: str, form: WriteFormat, written: WrittenFile) -> None:
-    """Prints what was written, to stderr where stdout has the data."""
-    if path == PIPE:
-        return
-    out.document({"output": path, "format": form.name, "records": written.records, "bytes": written.nbytes})
-    out.text(f"{path}: {counted(written.records, 'record')}, {size_text(written.nbytes)}")
-
-
-def check_pipe(options: argparse.Namespace) -> None:
-    """UsageError where stdout would have both the data and a JSON document."""
-    if options.output == PIPE and options.json:
-        raise UsageError("--json: expected -o with the name of a file, got -, where stdout has the data")
 
 
 @contextlib.contextmanager

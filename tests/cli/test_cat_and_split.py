@@ -1,4 +1,4 @@
-"""`loaderkit cat` and `split`: the same records in other files, whole or not at all."""
+"""`loaderkit convert`, also with --prefix: the same records in other files, whole or not at all."""
 
 import io
 import os
@@ -30,21 +30,23 @@ def leftovers():
 
 def test_all_records_in_order(loaderkit, tars):
     """The same bytes for any number of processes."""
-    (told,) = loaderkit("cat", tars, "-o", "all.tar", "--json").documents
+    (told,) = loaderkit("convert", tars, "all.tar", "--json").documents
     assert told == {
         "output": "all.tar",
         "format": "tar",
+        "files": 1,
+        "records_read": 60,
         "records": 60,
         "bytes": Path("all.tar").stat().st_size,
     }
     assert records_of("all.tar") == records_of(tars)
-    assert loaderkit("cat", tars, "-o", "again.tar", "-p", "2").status == 0
+    assert loaderkit("convert", tars, "again.tar", "-p", "2").status == 0
     assert Path("again.tar").read_bytes() == Path("all.tar").read_bytes()
 
 
 def test_shuffled_as_the_sampler_does(loaderkit, tars):
     """So that a loader that shuffles with this seed has the same order."""
-    assert loaderkit("cat", tars, "-o", "some.tar", "--shuffle", "3", "-n", "10").status == 0
+    assert loaderkit("convert", tars, "some.tar", "--shuffle", "3", "-n", "10").status == 0
     keys = lk.IndexSampler(60, shuffle=True, seed=3, num_epochs=1).record_keys(range(10))
     with lk.TarDataSource(tars) as source:
         assert records_of("some.tar") == source.__getitems__(keys)
@@ -53,9 +55,9 @@ def test_shuffled_as_the_sampler_does(loaderkit, tars):
 def test_types_are_kept(loaderkit, tars):
     """Of records that aren't all bytes, and of formats whose records aren't dicts."""
     Path("x.txt").write_text("one\ntwo\n")
-    assert loaderkit("cat", "x.txt", "-o", "x.tar").status == 0
+    assert loaderkit("convert", "x.txt", "x.tar").status == 0
     assert records_of("x.tar") == ["one", "two"]
-    assert loaderkit("cat", "x.tar", "-o", "y.tar", "--shuffle", "0").status == 0
+    assert loaderkit("convert", "x.tar", "y.tar", "--shuffle", "0").status == 0
     assert sorted(records_of("y.tar")) == ["one", "two"]
 
 
@@ -68,12 +70,12 @@ def test_pipes(loaderkit, tars, monkeypatch):
         "array_record",
     ):  # one that is written through, and one that is written to a file first
         stdin.seek(0)
-        Path(f"out.{name}").write_bytes(loaderkit("cat", "-", "-o", "-", "--to", name).raw)
+        Path(f"out.{name}").write_bytes(loaderkit("convert", "-", "-", "--to", name).raw)
     assert records_of("out.tar") == records_of("x-000.tar")
     with lk.ArrayRecordDataSource("out.array_record") as source:
         assert [*source] == records_of("x-000.tar")
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
-    assert "cat: stdin: expected a file of a known format" in loaderkit("cat", "-", "-o", "no.tar").err
+    assert "convert: stdin: expected a file of a known format" in loaderkit("convert", "-", "no.tar").err
 
 
 def test_stdout_that_is_a_file(tars):
@@ -82,7 +84,7 @@ def test_stdout_that_is_a_file(tars):
     with open("all.jsonl", "ab") as file:
         file.write(b'{"x": 0}\n')
         file.flush()
-        arguments = ["cat", "one.jsonl", "-o", "-", "--to", "jsonl"]
+        arguments = ["convert", "one.jsonl", "-", "--to", "jsonl"]
         subprocess.run([*COMMAND, *arguments], stdout=file, check=True, env=ENVIRONMENT)
     assert Path("all.jsonl").read_text() == '{"x": 0}\n{"x": 1}\n'
 
@@ -91,7 +93,7 @@ def test_a_reader_that_ends_early(tars):
     """It is no error."""
     tar_of("large.tar", [("0", {"bin": bytes(1 << 20)}), ("1", {"bin": bytes(1 << 20)})])
     with subprocess.Popen(
-        [*COMMAND, "cat", "large.tar", "-o", "-"],
+        [*COMMAND, "convert", "large.tar", "-"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=ENVIRONMENT,
@@ -105,20 +107,19 @@ def test_a_reader_that_ends_early(tars):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["x-000.tar", "-o", "x-001.tar"], "x-001.tar, which is there"),
-        (["x-000.tar", "-o", "folder.tar"], "the folder"),
-        (["x-000.tar", "-o", "x.png"], "--to"),
-        (["x-000.tar", "-o", "y.tar", "-n", "0"], "--number: expected 1 or more"),
-        (["x-000.tar", "-o", "y.tar", "-p", "-1"], "--processes: expected 0 or more"),
-        (["x-000.tar", "-o", "y.tar", "--shuffle", "-1"], "--shuffle: expected a seed"),
-        (["x-000.tar", "-o", "-", "--json"], "--json: expected -o with the name of a file"),
+        (["x-000.tar", "x-001.tar"], "x-001.tar, which is there"),
+        (["x-000.tar", "folder.tar", "--overwrite"], "the folder"),
+        (["x-000.tar", "y.tar", "-n", "0"], "--number: expected 1 or more"),
+        (["x-000.tar", "y.tar", "-p", "-1"], "--processes: expected 0 or more"),
+        (["x-000.tar", "y.tar", "--shuffle", "-1"], "--shuffle: expected a seed"),
+        (["x-000.tar", "-", "--json"], "DST: expected a name with --json"),
     ],
 )
 def test_arguments_that_cant_be_carried_out(loaderkit, tars, arguments, said):
     """Status 2, and no file is touched."""
     Path("folder.tar").mkdir()
     before = Path("x-001.tar").read_bytes()
-    ran = loaderkit("cat", *arguments)
+    ran = loaderkit("convert", *arguments)
     assert (ran.status, leftovers()) == (2, [])
     assert said in ran.err
     assert Path("x-001.tar").read_bytes() == before
@@ -127,14 +128,14 @@ def test_arguments_that_cant_be_carried_out(loaderkit, tars, arguments, said):
 def test_an_existing_file_is_replaced_where_told(loaderkit, tars):
     """Also one of those that are read."""
     wanted = records_of("x-000.tar")
-    assert loaderkit("cat", "x-000.tar", "-o", "x-000.tar", "--overwrite", "-n", "5").status == 0
+    assert loaderkit("convert", "x-000.tar", "x-000.tar", "--overwrite", "-n", "5").status == 0
     assert records_of("x-000.tar") == wanted[:5]
 
 
 @pytest.mark.parametrize("processes", ["0", "1"])
 def test_duplicate_keys(loaderkit, tars, processes):
     """Readers would join the records: an error with the key, status 3, no file."""
-    ran = loaderkit("cat", "x-000.tar", "x-000.tar", "x-000.tar[0:3]", "-o", "y.tar", "-p", processes)
+    ran = loaderkit("convert", "x-000.tar", "x-000.tar", "x-000.tar[0:3]", "y.tar", "-p", processes)
     assert ran.status == 3 and "each key once in an archive, got '000000' again" in ran.err
     assert not Path("y.tar").exists() and not leftovers()
 
@@ -144,8 +145,8 @@ import resource, signal
 from loaderkit.cli import main
 resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-print(main(["cat", "large.tar", "-o", "y.tar"]), main(["split", "large.tar", "-n", "3", "-o", "y"]),
-      main(["split", "large.tar", "-s", "1G", "-o", "y"]))
+print(main(["convert", "large.tar", "y.tar"]), main(["convert", "large.tar", "y", "--records", "3", "--prefix"]),
+      main(["convert", "large.tar", "y", "--size", "1G", "--prefix"]))
 """
 
 
@@ -168,8 +169,8 @@ def test_ctrl_c(loaderkit, tars, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(TarShardWriter, "add", interrupted)
-    assert loaderkit("cat", tars, "-o", "y.tar").status == 130
-    assert loaderkit("split", tars, "-s", "1G", "-o", "y").status == 130
+    assert loaderkit("convert", tars, "y.tar").status == 130
+    assert loaderkit("convert", tars, "y", "--size", "1G", "--prefix").status == 130
     assert not list(Path().glob("y*")) and not leftovers()
 
 
@@ -184,7 +185,7 @@ def killed(self, encoded):
     if len(count) == 5:
         os.kill(os.getpid(), signal.SIGKILL)
 TarShardWriter.add = killed
-main(["split", "x-000.tar", "-n", "2", "-o", "z"])
+main(["convert", "x-000.tar", "z", "--records", "2", "--prefix"])
 """
 
 
@@ -194,7 +195,7 @@ def test_a_split_that_was_killed_goes_on(loaderkit, tars):
     assert subprocess.run(command, env=ENVIRONMENT, check=False).returncode == -9
     assert not list(Path().glob("z-*"))
     finished = Path("z.partial/z-000000.tar").stat().st_ino
-    assert loaderkit("split", "x-000.tar", "-n", "2", "-o", "z").status == 0
+    assert loaderkit("convert", "x-000.tar", "z", "--records", "2", "--prefix").status == 0
     assert Path("z-000000.tar").stat().st_ino == finished
     assert records_of("z-{000000..000009}.tar") == records_of("x-000.tar")
     assert not leftovers()
@@ -202,28 +203,28 @@ def test_a_split_that_was_killed_goes_on(loaderkit, tars):
 
 def test_fewer_files_than_are_there(loaderkit, tars):
     """The rest of the former set would be read with the new one: nothing is replaced before it is away."""
-    assert loaderkit("split", "x-000.tar", "-n", "5", "-o", "out").status == 0
+    assert loaderkit("convert", "x-000.tar", "out", "--records", "5", "--prefix").status == 0
     before = {path.name: path.read_bytes() for path in Path().glob("out-*.tar")}
-    for size, other in ((["-n", "10"], "out-000002.tar"), (["-s", "1M"], "out-000001.tar")):
-        ran = loaderkit("split", "x-000.tar", *size, "-o", "out", "--overwrite")
+    for size, other in ((["--records", "10"], "out-000002.tar"), (["--size", "1M"], "out-000001.tar")):
+        ran = loaderkit("convert", "x-000.tar", "out", *size, "--overwrite", "--prefix")
         assert ran.status == 2 and f"got {other}" in ran.err, ran.err
         assert {path.name: path.read_bytes() for path in Path().glob("out-*.tar")} == before
     for name in ("out-000002.tar", "out-000003.tar"):
         os.unlink(name)
-    assert loaderkit("split", "x-000.tar", "-n", "10", "-o", "out", "--overwrite").status == 0
+    assert loaderkit("convert", "x-000.tar", "out", "--records", "10", "--overwrite", "--prefix").status == 0
     assert records_of("out-*.tar") == records_of("x-000.tar")
     assert leftovers() == []
 
 
 def test_files_of_like_size(loaderkit, tars):
     """By records, by bytes, or what is reached first; the last may be smaller."""
-    (told,) = loaderkit("split", tars, "-n", "25", "-o", "n/part", "--json").documents
+    (told,) = loaderkit("convert", tars, "n/part", "--records", "25", "--json", "--prefix").documents
     assert told["outputs"] == [f"n/part-{k:06d}.tar" for k in range(3)]
     assert told["records"] == [25, 25, 10]
     assert told["bytes"] == [Path(name).stat().st_size for name in told["outputs"]]
     assert records_of("n/part-{000000..000002}.tar") == records_of(tars)
     (told,) = loaderkit(
-        "split", tars, "-s", "20K", "-n", "12", "-o", "s", "--json", "--max-shards", "5"
+        "convert", tars, "s", "--prefix", "--size", "20K", "--records", "12", "--json", "--max-shards", "5"
     ).documents
     assert len(told["records"]) == 5 and max(told["records"]) <= 12
     assert 20 * 1024 <= max(told["bytes"]) <= 20 * 1024 + 2048
@@ -231,19 +232,26 @@ def test_files_of_like_size(loaderkit, tars):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["-o", "y"], ["-n", "0", "-o", "y"], ["-s", "many", "-o", "y"], ["-n", "20", "-o", "x"]]
+    "arguments",
+    [
+        ["y"],
+        ["y", "--records", "0"],
+        ["y", "--size", "many"],
+        ["x", "--records", "20"],
+        ["-", "--records", "20"],
+    ],
 )
 def test_splits_that_cant_be_made(loaderkit, tars, arguments):
     """Also where one of the files is there."""
     Path("x-000001.tar").touch()
-    assert loaderkit("split", tars, *arguments).status == 2
+    assert loaderkit("convert", tars, *arguments, "--prefix").status == 2
     assert not Path("x-000000.tar").exists() and not leftovers()
 
 
 def test_files_are_readable_by_tarfile(loaderkit, tars):
     """Each of the split files is an archive of its own, with its description."""
     Path("x.txt").write_text("one\ntwo\n")
-    assert loaderkit("split", "x.txt", "-n", "1", "-o", "y").status == 0
+    assert loaderkit("convert", "x.txt", "y", "--records", "1", "--prefix").status == 0
     with tarfile.open("y-000001.tar") as archive:
         assert archive.getnames() == ["__loaderkit__", "000000001.txt"]
     assert records_of("y-000001.tar") == ["two"]

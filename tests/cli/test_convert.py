@@ -77,7 +77,7 @@ def test_names_of_files_that_are_written(loaderkit, tmp_path, monkeypatch):
     lk.write([{"ids": np.arange(k)} for k in range(5)], "a.parquet")
     assert loaderkit("convert", "a.parquet", "b.tokens").out == "b.tokens: 5 records read, 1 file written\n"
     assert [row["ids"].tolist() for row in lk.TokenDataSource("b.tokens")] == [[*range(k)] for k in range(5)]
-    for arguments in (["convert", "a.parquet", "b.tgz"], ["cat", "a.parquet", "-o", "b.tgz"]):
+    for arguments in (["convert", "a.parquet", "b.tgz"], ["convert", "a.parquet", "b.tgz"]):
         ran = loaderkit(*arguments)
         assert ran.status == 2 and "OUT: expected a file that can be read from any place" in ran.err
 

@@ -43,6 +43,21 @@ LINES = [
     ("table x.tar -f cls --json", "show --tsv x.tar --field cls --json"),
     ("preview x.tar -n 4 --output page.html", "show x.tar --number 4 --out page.html"),
     ("preview x.tar -o page.html --shuffle 3 --json", "show x.tar --out page.html --shuffle 3 --json"),
+    ("cat x.tar y.tar -o new.tar --shuffle 7 -n 9", "convert x.tar y.tar new.tar --shuffle 7 --number 9"),
+    ("cat -p 1 x.tar --out=new.tar --json", "convert x.tar new.tar --processes 1 --json"),
+    ("cat x.tar -o -", "convert x.tar - --to tar"),
+    ("sort y.tar x.tar -o new.tar", "convert y.tar x.tar new.tar --by __key__"),
+    (
+        "sort x.tar -k json.a --numeric --reverse -o new.tar",
+        "convert x.tar new.tar --by json.a --numeric --reverse",
+    ),
+    ("cat x.tar -o new.bin --to tar", "convert x.tar new.bin --to tar --file"),
+    ("split x.tar -n 12 -o part", "convert --prefix x.tar part --records 12"),
+    (
+        "split x.tar -s 20K -o part --max-shards 2",
+        "convert --prefix x.tar part --size 20K --max-shards 2",
+    ),
+    ("create plan.tsv -C . -o new.tar", "convert --from-table plan.tsv new.tar --folder ."),
     ("records job:loader --step 7", "explain job:loader --step 7"),
 ]
 
@@ -63,7 +78,9 @@ def folder_of(path: Path) -> Path:
 
 def files_of(folder: Path) -> dict[str, bytes]:
     return {
-        path.name: path.read_bytes() for path in folder.iterdir() if path.suffix in (".tar", ".json", ".html")
+        path.name: path.read_bytes()
+        for path in folder.iterdir()
+        if path.suffix in (".tar", ".json", ".html", ".bin")
     }
 
 
@@ -126,6 +143,12 @@ def test_a_former_command_repeats_no_secret(loaderkit, tmp_path):
     """Neither of a storage option nor of an address."""
     ran = loaderkit("verify", tmp_path / "none.tar", "--storage-option", "key=hidden")
     assert ran.status and "hidden" not in ran.err and "NAME=VALUE" in ran.err
+
+
+def test_a_former_command_without_a_target_replaces_no_file(both):
+    """Its last name is a file that it was to read."""
+    ((ran, files), (_, before)) = both("cat x.tar y.tar --overwrite", "doctor --json")
+    assert ran.status == 2 and "-o: expected" in ran.err and files == before
 
 
 def test_check_does_both_where_there_is_an_index(both, loaderkit):

@@ -176,13 +176,13 @@ def test_many_findings_are_cut(lint, loaderkit):
 
 
 def test_the_advice_for_a_key_that_comes_back_mends_it(loaderkit, tmp_path, monkeypatch):
-    """`loaderkit sort` makes an archive in which nothing is found."""
+    """`loaderkit convert --by __key__` makes an archive in which nothing is found."""
     monkeypatch.chdir(tmp_path)
     tar_of("x.tar", [("000", {"txt": b"a"}), ("001", {"txt": b"b", "cls": b"1"}), ("000", {"cls": b"0"})])
     (found,) = loaderkit("check", "--only", "training", "x.tar", "--json").documents[0]["findings"]
     assert (found["rule"], found["location"]) == ("malformed", "x.tar")
-    assert "loaderkit sort" in found["remedy"]
-    assert loaderkit("sort", "x.tar", "-o", "sorted.tar").status == 0
+    assert "loaderkit convert --by __key__" in found["remedy"]
+    assert loaderkit("convert", "x.tar", "sorted.tar", "--by", "__key__").status == 0
     assert loaderkit("check", "--only", "training", "sorted.tar").status == 0
     (first, second) = loaderkit("show", "sorted.tar", "--json").documents
     assert first["fields"] == {"__key__": "000", "cls": "0", "txt": "a"}

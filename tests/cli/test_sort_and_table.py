@@ -1,4 +1,4 @@
-"""`loaderkit sort`, `first`, `table` and `create`."""
+"""`loaderkit convert --by` and `--from-table`, `loaderkit show --raw` and `--tsv`."""
 
 import io
 import sys
@@ -21,10 +21,10 @@ def records_of(path):
 
 def test_by_key_and_by_field(loaderkit, tars):
     """Records with the same value stay in their order."""
-    assert loaderkit("cat", tars, "-o", "shuffled.tar", "--shuffle", "0").status == 0
-    assert loaderkit("sort", "shuffled.tar", "-o", "sorted.tar").status == 0
+    assert loaderkit("convert", tars, "shuffled.tar", "--shuffle", "0").status == 0
+    assert loaderkit("convert", "shuffled.tar", "sorted.tar", "--by", "__key__").status == 0
     assert records_of("sorted.tar") == records_of(tars)
-    assert loaderkit("sort", tars, "-k", "cls", "--reverse", "-o", "classes.tar").status == 0
+    assert loaderkit("convert", tars, "classes.tar", "--by", "cls", "--reverse").status == 0
     found = [(record["cls"], record["__key__"]) for record in records_of("classes.tar")]
     wanted = [(record["cls"], record["__key__"]) for record in records_of(tars)]
     assert found == sorted(wanted, key=lambda pair: pair[0], reverse=True)
@@ -35,11 +35,11 @@ def test_numbers_are_compared_as_numbers(loaderkit, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tar_of("x.tar", [(str(k), {"cls": b"%d" % k, "json": b'{"a": {"b": %d}}' % -k}) for k in (10, 9, 100)])
     for arguments, order in (
-        (["-k", "cls"], ["10", "100", "9"]),
-        (["-k", "cls", "--numeric"], ["9", "10", "100"]),
-        (["-k", "json.a.b"], ["100", "10", "9"]),
+        (["--by", "cls"], ["10", "100", "9"]),
+        (["--by", "cls", "--numeric"], ["9", "10", "100"]),
+        (["--by", "json.a.b"], ["100", "10", "9"]),
     ):
-        assert loaderkit("sort", "x.tar", *arguments, "-o", "y.tar", "--overwrite").status == 0
+        assert loaderkit("convert", "x.tar", "y.tar", *arguments, "--overwrite").status == 0
         assert [record["__key__"] for record in records_of("y.tar")] == order
 
 
@@ -51,13 +51,13 @@ def test_members_that_lie_apart(loaderkit, tmp_path, monkeypatch):
     with tarfile.open("x.tar", "a") as archive:
         archive.addfile(tarfile.TarInfo("README"))  # no field of a record
     assert loaderkit("show", "x.tar").status == 3
-    assert loaderkit("sort", "x.tar", "-o", "y.tar").status == 0
+    assert loaderkit("convert", "x.tar", "y.tar", "--by", "__key__").status == 0
     assert records_of("y.tar") == [
         {"__key__": "0", "a": b"2", "b": b"4"},
         {"__key__": "1", "a": b"1", "b": b"3"},
     ]
     tar_of("twice.tar", [*parts, ("1", {"A": b"5"})])
-    ran = loaderkit("sort", "twice.tar", "-o", "z.tar")
+    ran = loaderkit("convert", "twice.tar", "z.tar", "--by", "__key__")
     assert ran.status == 3 and "expected each field once in a record" in ran.err
 
 
@@ -65,16 +65,16 @@ def test_typed_records_are_sorted(loaderkit, tmp_path, monkeypatch):
     """They keep their types."""
     monkeypatch.chdir(tmp_path)
     Path("x.jsonl").write_text('{"n": 3, "t": "c"}\n{"n": 1.5, "t": "a"}\n{"n": 2, "t": "b"}\n')
-    assert loaderkit("sort", "x.jsonl", "-k", "n", "-o", "y.tar").status == 0
+    assert loaderkit("convert", "x.jsonl", "y.tar", "--by", "n").status == 0
     assert records_of("y.tar") == [{"n": 1.5, "t": "a"}, {"n": 2, "t": "b"}, {"n": 3, "t": "c"}]
-    assert loaderkit("sort", "y.tar", "-k", "t", "--reverse", "-o", "z.tar").status == 0
+    assert loaderkit("convert", "y.tar", "z.tar", "--by", "t", "--reverse").status == 0
     assert [record["n"] for record in records_of("z.tar")] == [3, 2, 1.5]
 
 
 def test_texts_are_sorted_as_the_numbers_that_they_are(loaderkit, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("x.jsonl").write_text('{"n": "10"}\n{"n": "9.5"}\n{"n": "-1e3"}\n')
-    assert loaderkit("sort", "x.jsonl", "-k", "n", "--numeric", "-o", "y.tar").status == 0
+    assert loaderkit("convert", "x.jsonl", "y.tar", "--by", "n", "--numeric").status == 0
     assert [record["n"] for record in records_of("y.tar")] == ["-1e3", "9.5", "10"]
 
 
@@ -88,13 +88,13 @@ def test_the_order_of_values(values, reverse, in_memory):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["-k", "nothing"], "expected a field of"),
-        (["-k", "txt", "--numeric"], "--numeric: expected numbers"),
+        (["--by", "nothing"], "expected a field of"),
+        (["--by", "txt", "--numeric"], "--numeric: expected numbers"),
     ],
 )
 def test_values_that_have_no_order(loaderkit, tars, arguments, said):
     """Status 2, with the record."""
-    ran = loaderkit("sort", tars, *arguments, "-o", "y.tar")
+    ran = loaderkit("convert", tars, "y.tar", *arguments)
     assert ran.status == 2 and said in ran.err and "x-000.tar[0]" in ran.err
     assert not Path("y.tar").exists()
 
@@ -104,7 +104,7 @@ def test_numbers_of_many_digits_are_told_apart(loaderkit, tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path)
     numbers = [2**60 + 2, 2**60 + 1, 2**60]
     tar_of("x.tar", [(str(k), {"id": b"%d" % number}) for k, number in enumerate(numbers)])
-    assert loaderkit("sort", "x.tar", "-k", "id", "--numeric", "-o", "y.tar").status == 0
+    assert loaderkit("convert", "x.tar", "y.tar", "--by", "id", "--numeric").status == 0
     assert [int(record["id"]) for record in records_of("y.tar")] == sorted(numbers)
 
 
@@ -113,7 +113,7 @@ def test_nan_has_no_order(loaderkit, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("x.jsonl").write_text('{"n": 3}\n{"n": NaN}\n{"n": 1}\n')
     for more in ([], ["--numeric"]):
-        ran = loaderkit("sort", "x.jsonl", "-k", "n", "-o", "y.tar", *more)
+        ran = loaderkit("convert", "x.jsonl", "y.tar", "--by", "n", *more)
         assert ran.status == 2 and "got nan in x.jsonl[1]; leave such records out" in ran.err
 
 
@@ -121,7 +121,7 @@ def test_values_of_different_types(loaderkit, tmp_path, monkeypatch):
     """Have no order: the first that differs is named."""
     monkeypatch.chdir(tmp_path)
     Path("x.jsonl").write_text('{"n": 3}\n{"n": 1.5}\n{"n": "a"}\n')
-    ran = loaderkit("sort", "x.jsonl", "-k", "n", "-o", "y.tar")
+    ran = loaderkit("convert", "x.jsonl", "y.tar", "--by", "n")
     assert ran.status == 2 and "got bytes beside float in x.jsonl[2]" in ran.err
 
 
@@ -131,11 +131,11 @@ def test_there_and_back(loaderkit, tars, name):
     Path("typed.jsonl").write_text(
         '{"__key__": "a", "n": 3, "t": ["x", null]}\n{"__key__": "b", "n": 4, "t": []}\n'
     )
-    assert loaderkit("cat", "typed.jsonl", "-o", "typed.tar").status == 0
+    assert loaderkit("convert", "typed.jsonl", "typed.tar").status == 0
     for path in ("x-000.tar", "typed.tar"):
-        assert loaderkit("cat", path, "-o", "first.tar", "--overwrite").status == 0
-        assert loaderkit("cat", path, "-o", f"there.{name}", "--overwrite").status == 0
-        assert loaderkit("cat", f"there.{name}", "-o", "back.tar", "--overwrite").status == 0
+        assert loaderkit("convert", path, "first.tar", "--overwrite").status == 0
+        assert loaderkit("convert", path, f"there.{name}", "--overwrite").status == 0
+        assert loaderkit("convert", f"there.{name}", "back.tar", "--overwrite").status == 0
         assert Path("back.tar").read_bytes() == Path("first.tar").read_bytes()
 
 
@@ -189,13 +189,13 @@ def test_an_archive_from_a_table(loaderkit, tmp_path, monkeypatch):
     Path("in/a.bin").write_bytes(b"\0\1")
     plan = "# a comment\nx/0.bin\ta.bin\nx/0.TXT\ttext:caf\u00e9\n\nx/1.txt\ttext:two\n"
     Path("plan.tsv").write_text(plan)
-    assert loaderkit("create", "plan.tsv", "-C", "in", "-o", "x.tar").status == 0
+    assert loaderkit("convert", "plan.tsv", "x.tar", "-C", "in", "--from-table").status == 0
     assert records_of("x.tar") == [
         {"__key__": "x/0", "bin": b"\0\1", "txt": "caf\u00e9".encode()},
         {"__key__": "x/1", "txt": b"two"},
     ]
     monkeypatch.setattr(sys, "stdin", io.StringIO(plan))
-    assert loaderkit("create", "-", "-C", "in", "-o", "y.tar").status == 0
+    assert loaderkit("convert", "-", "y.tar", "-C", "in", "--from-table").status == 0
     assert Path("x.tar").read_bytes() == Path("y.tar").read_bytes()
     with tarfile.open("x.tar") as archive:
         assert archive.getnames() == ["x/0.bin", "x/0.txt", "x/1.txt"]
@@ -217,6 +217,6 @@ def test_tables_that_make_no_archive(loaderkit, tmp_path, monkeypatch, plan, sta
     """The line is named, and no file is there."""
     monkeypatch.chdir(tmp_path)
     Path("plan.tsv").write_text(plan)
-    ran = loaderkit("create", "plan.tsv", "-o", "x.tar")
+    ran = loaderkit("convert", "plan.tsv", "x.tar", "--from-table")
     assert ran.status == status and said in ran.err
     assert [path.name for path in tmp_path.iterdir()] == ["plan.tsv"]

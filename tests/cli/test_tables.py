@@ -20,7 +20,7 @@ def test_tables_are_inspected_shown_and_converted(loaderkit, tmp_path, name):
     assert shown["location"] == f"{files[1]}[1]"
     (tmp_path / "plain").write_bytes(Path(files[0]).read_bytes())
     assert loaderkit("inspect", tmp_path / "plain", "--json").documents[0]["format"] == name
-    assert loaderkit("cat", *files, "-o", tmp_path / "one.jsonl").status == 0
+    assert loaderkit("convert", *files, tmp_path / "one.jsonl").status == 0
     assert lk.JsonLinesDataSource(tmp_path / "one.jsonl")[4]["text"] == "t4"
     for other, reader in READERS.items():
         out = tmp_path / f"out.{other}"

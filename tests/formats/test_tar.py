@@ -90,11 +90,11 @@ def test_the_same_records_as_webdataset(members, form, fractional):
     try:
         expected, groups = webdataset_records(data)
     except ValueError:  # a duplicate
-        with pytest.raises(Malformed, match=r"each field once|no field|loaderkit sort"):
+        with pytest.raises(Malformed, match=r"each field once|no field|loaderkit convert --by __key__"):
             records_of(data)
         return
     if len(set(groups)) < len(groups):
-        with pytest.raises(Malformed, match="loaderkit sort"):
+        with pytest.raises(Malformed, match="loaderkit convert --by __key__"):
             records_of(data)
         return
     assert records_of(data) == expected

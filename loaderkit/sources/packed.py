@@ -18,9 +18,10 @@ from .packed_documents import DocumentReader
 from .packed_plan import IntArray, PackedFeature, PlannedRows
 from .protocol import holds_own_objects, require_methods
 from .record_key import check_key, check_keys, short_repr
-from .tokens import TokenDataSource
 
 _CHECKED_DOCUMENTS = 1024  # of a token source, when the source is made; each is compared when it is read, too
+# What a source of tokens in one array has, as a TokenDataSource: its runs are written straight into batches.
+_OF_TOKENS = ("feature", "dtype", "bounds", "slices")
 _SHOWN = 8  # documents in a row's name
 
 
@@ -75,7 +76,7 @@ class PackedDataSource:
                 f"plan: expected what lk.plan_packing gives, got {_short(plan)}; write lk.plan_packing(lengths, length)"
             )
         self._source, self._plan, self._pad = source, plan, pad
-        self._tokens = source if isinstance(source, TokenDataSource) else None
+        self._tokens: Any = source if _has_tokens(source) else None
         self._features = _features_of(source, plan, feature)
         self._names = row_leaves([one.name for one in self._features], names, mask, targets=bool(targets))
         self._leaves = self._names.all
@@ -145,7 +146,6 @@ class PackedDataSource:
 
     def _take(self, record_keys: ArrayLike, out: list[NDArray[Any]] | None = None) -> dict[str, NDArray[Any]]:
         source, (feature,), names = self._tokens, self._features, self._names
-        assert source is not None
         keys = check_keys(record_keys, len(self), self)
         if out is None:
             out = [names.empty(name, (len(keys), feature.row), source.dtype) for name in self._leaves]
@@ -202,7 +202,7 @@ class PackedDataSource:
         """Bytes of the tokens of a chunk, for `ChunkSampler.over`; only where the source is a TokenDataSource."""
         if self._tokens is None:
             raise lacking(self, "chunk_bytes", needs="a TokenDataSource")
-        return self.chunk_records * self._features[0].row * self._tokens.dtype.itemsize
+        return int(self.chunk_records * self._features[0].row * self._tokens.dtype.itemsize)
 
     def name(self, record_key: SupportsIndex) -> str:
         """The documents of a row, such as "documents 3, 17".
@@ -230,10 +230,14 @@ class PackedDataSource:
         return f"PackedDataSource({short_repr(self._source)}, {self._plan!r})"
 
 
+def _has_tokens(source: Any) -> bool:
+    return all(hasattr(source, name) for name in _OF_TOKENS)
+
+
 def _features_of(
     source: Any, plan: PlannedRows, given: str | Sequence[str] | None
 ) -> tuple[PackedFeature, ...]:
-    own = (source.feature,) if isinstance(source, TokenDataSource) else None
+    own = (source.feature,) if _has_tokens(source) else None
     names: Sequence[str] = plan.features or own or ("tokens",)
     if given is not None:
         names = (given,) if isinstance(given, str) else tuple(given)

@@ -452,3 +452,28 @@ def test_a_pad_that_the_documents_cannot_hold(pad):
         ValueError, match=f"pad: expected a number of uint8, as 'tokens' of document 0 is, got {pad}"
     ):
         rows[0]
+
+
+class RenamedTokens:
+    """Tokens in one array that aren't a TokenDataSource: the same documents under another name."""
+
+    def __init__(self, tokens: lk.TokenDataSource) -> None:
+        self.feature, self.dtype, self.bounds, self.slices = "ids", tokens.dtype, tokens.bounds, tokens.slices
+        self._tokens = tokens
+
+    def __len__(self):
+        return len(self._tokens)
+
+    def __getitem__(self, record_key):
+        return {"ids": self._tokens[record_key]["tokens"]}
+
+
+def test_any_source_of_tokens_in_one_array_is_packed_by_columns():
+    """By what it offers, not by its class."""
+    tokens = lk.TokenDataSource(np.arange(10, 40), [0, 3, 8, 10, 21, 30])
+    plan = lk.plan_packing(tokens.lengths, 12)
+    expected = lk.PackedDataSource(tokens, plan).take([1, 0])
+    got = lk.PackedDataSource(RenamedTokens(tokens), plan).take([1, 0])
+    assert [*got] == [name.replace("tokens", "ids") for name in expected]
+    for one, other in zip(expected.values(), got.values()):
+        assert np.array_equal(one, other) and one.dtype == other.dtype

@@ -27,17 +27,26 @@ def _end_workers() -> None:
 
 
 # Imported when it is first used, so that a worker or a script imports what it needs only; the list is __init__.pyi.
-# These need JAX or Orbax.
-_OPTIONAL = (
-    "CheckpointHandler CheckpointRestore CheckpointSave ShardByJaxProcess ShardBySharding device_iterator"
+# `open` would hide Python's own, `decode` and `features` are modules; the others need JAX or Orbax.
+_NOT_STARRED = (
+    "CheckpointHandler CheckpointRestore CheckpointSave ShardByJaxProcess ShardBySharding device_iterator "
+    "decode features open"
 )
-_named, _directory = _lazy_names(globals(), not_starred=_OPTIONAL.split())
+_named, _directory = _lazy_names(globals(), not_starred=_NOT_STARRED.split())
 
 
 def __getattr__(name: str) -> Any:
     if name == "plan":  # the old name of `samplers`, for one release
         return _import_module("loaderkit.plan")
     if name not in _directory():
+        from loaderkit._base.former import FORMER, former_warning
+
+        if name in FORMER:
+            import warnings
+
+            warnings.warn(former_warning(name), DeprecationWarning, stacklevel=2)
+            module, _, name = FORMER[name].rpartition(".")
+            return getattr(_import_module(f"loaderkit.{module}"), name)
         from loaderkit._base.hints import foreign_attribute
 
         if (ours := foreign_attribute(name)) is not None:

@@ -20,7 +20,7 @@ class StateError(LoaderkitError, ValueError):
     >>> import loaderkit as lk
     >>> try:
     ...     iter(lk.load([1, 2])).set_state(b"{}")
-    ... except lk.StateError as error:
+    ... except lk.errors.StateError as error:
     ...     print(error)
     format: expected 'loaderkit', got nothing; is it a state of loaderkit?
     """
@@ -53,7 +53,7 @@ class BatchError(LoaderkitError, ValueError):
     >>> import loaderkit as lk
     >>> try:
     ...     next(iter(lk.load([{"x": [1]}, {"x": [1, 2]}], batch_size=2)))
-    ... except lk.BatchError as error:
+    ... except lk.errors.BatchError as error:
     ...     print(str(error).partition(" can't")[0])
     index 0 and index 1
     """
@@ -67,7 +67,7 @@ class NoResultError(LoaderkitError, TypeError):
     ...     element * 2
     >>> try:
     ...     next(iter(lk.load([1, 2], transformations=[double])))
-    ... except lk.NoResultError as error:
+    ... except lk.errors.NoResultError as error:
     ...     print(error)
     operations[0] Map(double): expected the new element, got None; does the function lack a return?
     """
@@ -80,7 +80,7 @@ class TransportError(LoaderkitError, TypeError):
     >>> lock = threading.Lock()
     >>> try:
     ...     next(iter(lk.load([1, 2], transformations=[lambda x: (lock, x)], worker_count=1)))
-    ... except lk.TransportError as error:
+    ... except lk.errors.TransportError as error:
     ...     print(str(error).partition(":")[0])
     operations[0] Map(<lambda>) can't be sent to worker processes
     """
@@ -103,7 +103,7 @@ class BadRecordsError(LoaderkitError, RuntimeError):
     ...     raise OSError("truncated")
     >>> try:
     ...     next(iter(lk.load([1, 2], num_epochs=1, transformations=[decode], on_record_error="replace")))
-    ... except lk.BadRecordsError as error:
+    ... except lk.errors.BadRecordsError as error:
     ...     print(error)
     index 0 can't be replaced: its own record and the 1 tried instead are bad
     """
@@ -208,7 +208,7 @@ class IteratorClosedError(LoaderkitError, RuntimeError):
     >>> it.close()
     >>> try:
     ...     next(it)
-    ... except lk.IteratorClosedError as error:
+    ... except lk.errors.IteratorClosedError as error:
     ...     print(error)
     the iterator was closed; iter(loader) gives another
     """

@@ -190,7 +190,7 @@ def _rows_of_plan(path: str) -> Any:
 
 def _measured(folder: Path, version: int) -> str:
     path = str(folder / "damaged.npy")
-    lk.measure([k + version for k in range(300)], int, path)
+    lk.offline.measure([k + version for k in range(300)], int, path)
     return path
 
 
@@ -207,7 +207,7 @@ KINDS = {
         written("array_record"), lk.ArrayRecordDataSource, "array_record", sees=True, replaced="same"
     ),
     "arrow": Kind(
-        written("arrow"), lk.ArrowDataSource, "pyarrow", later=(b'{"version":1,', b'{"version":2,')
+        written("arrow"), lk.formats.ArrowDataSource, "pyarrow", later=(b'{"version":1,', b'{"version":2,')
     ),
     "card": Kind(
         _card,
@@ -236,7 +236,7 @@ KINDS = {
             "damaged.csv",
             lambda version: "a,b\n" + "".join(f'{k},"{"tu"[version]} {k}"\n' for k in range(100)),
         ),
-        lk.CsvDataSource,
+        lk.formats.CsvDataSource,
         replaced="same",
     ),
     "done": Kind(
@@ -248,8 +248,8 @@ KINDS = {
         lock="damaged.partial",
     ),
     "dropped list": Kind(work.dropped, work.dropped_again, **WORK, between="same"),
-    "file": Kind(_file, lk.FilesDataSource, replaced="same"),
-    "hdf5": Kind(_hdf5, lambda path: lk.ArraysDataSource(path, 0), "h5py"),
+    "file": Kind(_file, lk.formats.FilesDataSource, replaced="same"),
+    "hdf5": Kind(_hdf5, lambda path: lk.formats.ArraysDataSource(path, 0), "h5py"),
     "index": Kind(
         _index,
         lambda path: lk.TFRecordDataSource(Path(path).with_suffix(".tfrecord"), index=path),
@@ -277,7 +277,7 @@ KINDS = {
     "kept records": Kind(
         _in(work.kept, "records"), work.kept_again, heals=True, between="same", replaced="same", edited="same"
     ),
-    "lmdb": Kind(_lmdb, lk.LmdbDataSource, "lmdb"),
+    "lmdb": Kind(_lmdb, lk.formats.LmdbDataSource, "lmdb"),
     "made.json of a set": Kind(
         work.written_set, work.overwritten_set, sees=True, **WORK, between="same", lock="damaged"
     ),
@@ -285,10 +285,15 @@ KINDS = {
         _in(work.unfinished_set, "made.json"), work.finished_set, sees=True, **WORK, between="error"
     ),
     "measured": Kind(
-        _measured, lk.read_array, sees=True, later=(b"LKARRAY1", b"LKARRAY2"), replaced="same", edited="new"
+        _measured,
+        lk.offline.read_array,
+        sees=True,
+        later=(b"LKARRAY1", b"LKARRAY2"),
+        replaced="same",
+        edited="new",
     ),
     "megatron": Kind(_megatron, lk.TokenDataSource.from_megatron, sees=True, replaced="same", edited="same"),
-    "netcdf": Kind(_netcdf, lambda path: lk.ArraysDataSource(path, "n"), "h5netcdf"),
+    "netcdf": Kind(_netcdf, lambda path: lk.formats.ArraysDataSource(path, "n"), "h5netcdf"),
     "npy": Kind(_npy, lambda path: lk.TokenDataSource(path, np.arange(0, 3001, 30)), replaced="same"),
     "parquet": Kind(written("parquet"), lk.ParquetDataSource, "pyarrow"),
     "part of an index": Kind(
@@ -331,7 +336,7 @@ KINDS = {
     "tar": Kind(written("tar"), lk.TarDataSource, replaced="same"),
     "text": Kind(
         _text("damaged.txt", lambda version: "".join(f"{'lL'[version]}ine {k}\n" for k in range(100))),
-        lk.LinesDataSource,
+        lk.formats.LinesDataSource,
         replaced="same",
     ),
     "tfrecord": Kind(written("tfrecord"), lk.TFRecordDataSource, "google_crc32c", sees=True, replaced="same"),
@@ -365,11 +370,14 @@ KINDS = {
         _in(work.unfinished_array, "values.npy"), work.finished_array, sees=True, **WORK, between="error"
     ),
     "zarr": Kind(
-        _zarr("zarr.json"), lambda path: lk.ArraysDataSource(Path(path).parent, 0), "zarr", between="same"
+        _zarr("zarr.json"),
+        lambda path: lk.formats.ArraysDataSource(Path(path).parent, 0),
+        "zarr",
+        between="same",
     ),
     "zarr array": Kind(
         _zarr("x/zarr.json"),
-        lambda path: lk.ArraysDataSource(Path(path).parents[1], 0),
+        lambda path: lk.formats.ArraysDataSource(Path(path).parents[1], 0),
         "zarr",
         between="same",
         replaced="same",
@@ -377,7 +385,7 @@ KINDS = {
     ),
     "zarr chunk": Kind(
         _zarr("x/c/0/0"),
-        lambda path: lk.ArraysDataSource(Path(path).parents[3], 0),
+        lambda path: lk.formats.ArraysDataSource(Path(path).parents[3], 0),
         "zarr",
         replaced="new",
         edited="new",

@@ -46,7 +46,7 @@ def _number(record: Any) -> Any:
 
 def _run(folder: Path, version: int, stop: bool) -> list[str]:
     numbers = Numbers(version, stop)
-    return lk.map_shards(_same, numbers, folder / "damaged", version=1, format="jsonl", shards=3)
+    return lk.offline.map_shards(_same, numbers, folder / "damaged", version=1, format="jsonl", shards=3)
 
 
 def unfinished_set(folder: Path, version: int) -> str:
@@ -78,20 +78,20 @@ def overwritten_set(path: str) -> Any:
 def unfinished_array(folder: Path, version: int) -> str:
     """The folder of a run of `measure` that was stopped."""
     with contextlib.suppress(KeyboardInterrupt):
-        lk.measure(Numbers(version, stop=True, count=300), _number, folder / "damaged.npy", version=1)
+        lk.offline.measure(Numbers(version, stop=True, count=300), _number, folder / "damaged.npy", version=1)
     return str(folder / "damaged.npy.partial")
 
 
 def finished_array(path: str) -> NDArray[Any]:
     """The values once the run has gone on."""
-    return lk.measure(Numbers(count=300), _number, Path(path).parents[1] / "damaged.npy", version=1)
+    return lk.offline.measure(Numbers(count=300), _number, Path(path).parents[1] / "damaged.npy", version=1)
 
 
 def unfinished_index(folder: Path, version: int) -> str:
     """The part of a scan of two shards of which the second isn't one."""
     lk.write([{"x": 10 + k + version} for k in range(20)], folder / "damaged.tfrecord")
     (folder / "second.tfrecord").write_bytes(b"not one")
-    with contextlib.suppress(lk.DataFormatError):
+    with contextlib.suppress(lk.errors.DataFormatError):
         lk.TFRecordDataSource(str(folder / "*.tfrecord"))
     (part,) = folder.glob("*.lkx.parts/*.part")
     return str(part)

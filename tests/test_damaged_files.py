@@ -106,10 +106,10 @@ def test_a_mapped_file_that_is_cut_short_under_the_reader(tmp_path, kind, mmap, 
     before = source[len(source) - 1]
     assert repr(before)
     os.truncate(path, 140)
-    with pytest.raises(lk.FileChangedError, match="damaged"):
+    with pytest.raises(lk.errors.FileChangedError, match="damaged"):
         source[len(source) - 1]
     if mmap and path.endswith("npy"):
-        with pytest.raises(lk.FileChangedError, match="damaged"):
+        with pytest.raises(lk.errors.FileChangedError, match="damaged"):
             columns.take([2999])
 
 
@@ -129,7 +129,7 @@ def test_places_of_documents_and_of_packed_rows_that_are_cut_off_under_the_reade
     assert source[len(source) - 1]["tokens"].size
     os.truncate(path, 5000)
     for read in (lambda: source[len(source) - 1], lambda: source.__getitems__([len(source) - 1])):
-        with pytest.raises(lk.FileChangedError, match=f"long.{name}"):
+        with pytest.raises(lk.errors.FileChangedError, match=f"long.{name}"):
             read()
 
 
@@ -156,13 +156,13 @@ def test_each_block_of_a_token_file_is_compared_once(tmp_path, range_server, how
         source = lk.TokenDataSource(path, mmap=how == "mapped")
     assert source[0]["tokens"][0] == 0 and source[39]["tokens"][0] == 39
     place = "damaged.tokens: bytes 393,344 to 458,880 don't have their checksum"
-    with pytest.raises(lk.ChecksumError, match=place):
+    with pytest.raises(lk.errors.ChecksumError, match=place):
         source[20]
-    with pytest.raises(lk.ChecksumError, match=place):
+    with pytest.raises(lk.errors.ChecksumError, match=place):
         source.__getitems__([1, 20])
     with (
         lk.load(source, worker_count=1, num_epochs=1) as loader,
-        pytest.raises(lk.ChecksumError, match=place),
+        pytest.raises(lk.errors.ChecksumError, match=place),
     ):
         list(loader)
 

@@ -2,10 +2,12 @@
 
 import ast
 import doctest
+import functools
 import importlib.util
 import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -14,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import loaderkit as lk
+from loaderkit._base.former import FORMER
 
 # fmt: off
 OPTIONAL = {
@@ -90,6 +93,7 @@ def test_dir_shows_public_names_only(room):
         "features",
         "formats",
         "interop",
+        "offline",
         "samplers",
         "sources",
         "testing",
@@ -99,8 +103,10 @@ def test_dir_shows_public_names_only(room):
         "grain",
         "jax",
         "keras",
+        "prometheus",
         "tf",
         "torch",
+        "tqdm",
     }
     for name in {*dir(room)} - MISSING:
         value = getattr(room, name)
@@ -114,7 +120,7 @@ def test_dir_shows_public_names_only(room):
 
 def test_rooms_are_attributes():
     """A room that no statement imported is there when it is asked for."""
-    assert lk.errors.StateError is lk.StateError and lk.samplers.IndexSampler is lk.IndexSampler
+    assert lk.errors.StateError is lk.errors.StateError and lk.samplers.IndexSampler is lk.IndexSampler
 
 
 PACKAGES = [*Path(lk.__file__).parent.rglob("__init__.pyi")]
@@ -170,14 +176,16 @@ def test_a_name_is_looked_up_once():
 
 
 def test_a_star_import_brings_the_core():
-    """All names that need no optional library."""
+    """No module, no name that needs an optional library, and none that hides one of Python's own."""
     namespace: dict[str, object] = {}
     exec("from loaderkit import *", namespace)
     assert {*lk.__all__} == {name for name in namespace if name != "__builtins__"}
     assert {*dir(lk)} - {*lk.__all__} == {
         *("CheckpointHandler", "CheckpointRestore", "CheckpointSave"),
         *("ShardByJaxProcess", "ShardBySharding", "device_iterator", "__version__"),
-        *("combine", "errors", "formats", "interop", "samplers", "sources", "testing", "transforms"),
+        *("open", "decode", "features"),
+        *("combine", "errors", "formats", "interop", "offline", "samplers", "sources", "testing"),
+        "transforms",
     }
 
 
@@ -226,6 +234,26 @@ def test_the_old_place_of_the_samplers_warns():
         from loaderkit.plan.samplers import nothing  # noqa: F401
 
 
+@pytest.mark.parametrize("name", FORMER)
+def test_a_former_name_is_the_new_one_with_a_warning(name):
+    """At the line that uses it, with the new name and the release that drops the old one; `dir` doesn't show it."""
+    expected = rf"^lk\.{name} is lk\.{re.escape(FORMER[name])} now; the old name goes with 0\.3\.0$"
+    with pytest.warns(DeprecationWarning, match=expected) as of_attribute:
+        value = getattr(lk, name)
+    with pytest.warns(DeprecationWarning, match=expected) as of_statement:
+        exec(compile(f"\nfrom loaderkit import {name} as imported", "a_script.py", "exec"), found := {})
+    assert {warning.filename for warning in of_attribute} == {__file__}
+    assert {(warning.filename, warning.lineno) for warning in of_statement} == {("a_script.py", 2)}
+    assert value is found["imported"] is functools.reduce(getattr, FORMER[name].split("."), lk)
+    assert name not in dir(lk) and name not in vars(lk)
+
+
+def test_passes_over_a_data_set_are_functions_in_any_order_of_imports():
+    """No file of the package has the name of one of them, which its import would put in its place."""
+    files = {path.stem for path in (Path(lk.__file__).parent / "offline").glob("*.py")}
+    assert not files & {*dir(lk.offline)}
+
+
 def public_names() -> list[str]:
     values = {name: getattr(lk, name) for name in dir(lk) if not name.startswith("_")}
     ours = (
@@ -239,10 +267,10 @@ def examples_in(public: object) -> list[doctest.Example]:
     return [example for test in found for example in test.examples]
 
 
-@pytest.mark.parametrize("name", public_names())
+@pytest.mark.parametrize("name", [*public_names(), *FORMER.values()])
 def test_every_public_name_shows_an_example(name):
     """A docstring that says what it is and a doctest that runs; --doctest-modules runs them."""
-    public = getattr(lk, name)
+    public = functools.reduce(getattr, name.split("."), lk)
     assert inspect.getdoc(public), f"lk.{name} has no docstring"
     assert examples_in(public), f"lk.{name} has no doctest"
 

@@ -61,8 +61,10 @@ IMPORTS = {
     "_runtime.transport _runtime.executors _runtime.worker _iterator _loader",
     "interop.jax": "errors _base _system _order _plan _state samplers _runtime.cluster _iterator _stats",
     "interop.keras": "_base _loader",
+    "interop.prometheus": "observe",
     "interop.tf": "_loader",
     "interop.torch": "_base samplers transforms _iterator _loader",
+    "interop.tqdm": "observe",
     "testing": "errors _base _system formats _order _state samplers sources transforms _loader datasets writing",
     "front": "_base _system",
     "plan": "samplers",
@@ -242,6 +244,7 @@ def test_a_room_imports_what_the_table_says(room):
         if room_of(found.module) not in allowed
         and (found.at_once or room_of(found.module) not in IMPORTS_WHEN_CALLED.get(room, set()))
         and (found.at_once or room not in ("front", "interop"))
+        and found.file.suffix == ".py"  # the list of a front may name files of rooms above its own
     ]
     assert not wrong, f"{room} may import {sorted(allowed)}:\n" + "\n".join(wrong)
     unused = allowed - {room_of(found.module) for found in ours}

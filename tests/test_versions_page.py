@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import loaderkit as lk
+from loaderkit._base.former import FORMER
 from loaderkit._state.document import FORMAT_VERSION, STREAM_VERSION
 
 ROOT = Path(__file__).parents[1]
@@ -77,3 +78,13 @@ def test_what_is_deprecated_says_so():
         )
         path = ROOT / (old.strip("`").replace(".", "/") + ".py")
         assert "DeprecationWarning" in path.read_text(), old
+
+
+def test_former_names_are_those_that_the_package_serves():
+    """Each is in the row of its module; tests/test_import.py uses them all."""
+    said = {
+        name: f"{module.strip('`').removeprefix('lk.')}.{name}"
+        for module, names in rows("now in")
+        for name in re.findall(r"`(\w+)`", names)
+    }
+    assert said == FORMER

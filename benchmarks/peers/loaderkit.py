@@ -20,7 +20,7 @@ def make_loader(pipeline: Pipeline, contender: Contender) -> lk.DataLoader:
     """An endless loader of the pipeline."""
     source = pipeline.source(contender.options.get("source", "loaderkit"))
     own = contender.options.get("transforms")
-    operations: list[lk.Transformation] = (
+    operations: list[lk.transforms.Transformation] = (
         [
             lk.RandomMap(step.function) if isinstance(step, Draw) else lk.Map(step.function)
             for step in pipeline.steps

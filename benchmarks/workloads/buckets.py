@@ -59,7 +59,7 @@ def _nanoseconds(run: Callable[[], Any], indices: int) -> float:
 
 
 def _ours(lengths: np.ndarray, size: Size) -> Metrics:
-    from loaderkit import LengthBucketSampler
+    from loaderkit.samplers import LengthBucketSampler
 
     sampler = LengthBucketSampler(lengths, BOUNDARIES, ROWS, seed=0)
     indices = np.arange(size.pick(100_096, 1_024))

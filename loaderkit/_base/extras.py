@@ -9,7 +9,7 @@ def missing_library(needs: str, library: str, extra: str) -> ImportError:
         library: its name.
         extra: of `pyproject.toml`, that brings it.
 
-    >>> str(missing_library("lk.progress needs", "tqdm", "progress"))
-    "lk.progress needs tqdm: pip install '.[progress]' in a clone of loaderkit"
+    >>> str(missing_library("lk.interop.tqdm.progress needs", "tqdm", "progress"))
+    "lk.interop.tqdm.progress needs tqdm: pip install '.[progress]' in a clone of loaderkit"
     """
     return ImportError(f"{needs} {library}: pip install '.[{extra}]' in a clone of loaderkit")

@@ -85,7 +85,7 @@ KEYWORDS: Mapping[str, str] = {
     "data_files": "paths, the first argument",
     "lines": "nothing: each line is a record",
     "nrows": "lk.SubsetDataSource(source, range(n))",
-    "filters": "lk.filtered(source, function, path)",
+    "filters": "lk.offline.filtered(source, function, path)",
     "num_parallel_reads": "worker_count of DataLoader",
     "buffer_size": "read_options=lk.ReadOptions(...) of DataLoader",
     "target_transform": _OPERATIONS,
@@ -135,8 +135,8 @@ ATTRIBUTES: Mapping[str, str] = {
     "random_split": "order = np.random.default_rng(0).permutation(len(source)), then "
     "lk.SubsetDataSource(source, order[:n]) and lk.SubsetDataSource(source, order[n:])",
     "RandomSampler": "lk.IndexSampler(num_records, shuffle=True, seed=0)",
-    "SubsetRandomSampler": "lk.KeysSampler(indices, shuffle=True, seed=0, num_epochs=1), passed as sampler=",
-    "WeightedRandomSampler": "lk.WeightedSampler(weights, seed=0, num_samples=...), passed as sampler=",
+    "SubsetRandomSampler": "lk.samplers.KeysSampler(indices, shuffle=True, seed=0, num_epochs=1), passed as sampler=",
+    "WeightedRandomSampler": "lk.samplers.WeightedSampler(weights, seed=0, num_samples=...), passed as sampler=",
     "BatchSampler": "lk.Batch",
     "DistributedSampler": "shard_options=lk.ShardByJaxProcess() of lk.DataLoader",
     "default_collate": "lk.Batch",
@@ -175,8 +175,8 @@ ATTRIBUTES: Mapping[str, str] = {
     "choose_from_datasets": "lk.mix({name: source}, pattern=[name, ...])",
     # tf.data's file readers
     "TFRecordDataset": "lk.TFRecordDataSource",
-    "TextLineDataset": "lk.LinesDataSource",
-    "CsvDataset": "lk.CsvDataSource",
+    "TextLineDataset": "lk.formats.LinesDataSource",
+    "CsvDataset": "lk.formats.CsvDataSource",
 }
 
 

@@ -31,7 +31,7 @@ def reweigh(reader: StreamReader[Position, SeekablePlan], weights: Mapping[str, 
     if not is_staged(plan.sampler):
         raise TypeError(
             f"reweigh(weights): expected a loader with a mixture, got {type(plan.sampler).__qualname__}; use lk.mix or "
-            "lk.MixedSampler"
+            "lk.samplers.MixedSampler"
         )
     if plan.row_changing and len(plan.shard.blocks) < plan.shard.shard_count:
         raise ValueError(

@@ -13,7 +13,7 @@ from .loader import DataLoader
 def one_pass(
     source: Any, operations: Sequence[Transformation] = (), *, worker_count: int | None, **options: Any
 ) -> DataLoader[Any]:
-    """The loader of a function that goes through a data set, such as `lk.measure`.
+    """The loader of a function that goes through a data set, such as `lk.offline.measure`.
 
     Args:
         source, operations, worker_count, options: as `DataLoader` takes them.

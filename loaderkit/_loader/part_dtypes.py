@@ -49,7 +49,7 @@ class PartDtypes:
     >>> source = lk.ConcatDataSource({"a": [np.float32(1)], "b": [np.float64(1)]})
     >>> try:
     ...     next(iter(lk.load(source, batch_size=2)))
-    ... except lk.BatchError as error:
+    ... except lk.errors.BatchError as error:
     ...     print(str(error).partition(" (")[0])
     parts 'a' and 'b': expected elements of one dtype, got float32 and float64
     """

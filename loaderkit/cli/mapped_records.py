@@ -23,7 +23,7 @@ class _PickledOutputs:
 
 
 def mapped_records(function: Callable[[Any], Any], source: Any, worker_count: int) -> Iterator[Any]:
-    """The function's records, as `lk.map_shards` takes them.
+    """The function's records, as `lk.offline.map_shards` takes them.
 
     function: takes a record and gives one, a list of them, or None for none. source: of the records. worker_count:
     processes.

@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 from loaderkit._system.whole_file import whole_file
-from loaderkit.offline.column_stats import column_stats
+from loaderkit.offline.column_counts import column_stats
 
 from .exit_status import ExitStatus
 from .open_source import open_source

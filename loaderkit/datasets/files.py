@@ -209,8 +209,8 @@ def _of_bytes(path: str, begin: bytes) -> Format:
         if begin.startswith((b"LKPACK", b"\x93NUMPY")):
             raise ValueError(
                 f"{redacted(path)}: expected files of records, got a plan, tokens or another array; "
-                "lk.PackedDataSource, lk.TokenDataSource and lk.read_array compare theirs with their checksums as they "
-                "read"
+                "lk.PackedDataSource, lk.TokenDataSource and lk.offline.read_array compare theirs with their checksums "
+                "as they read"
             )
         got = f"{begin[:8]!r}..." if begin else "an empty file"
         raise ValueError(

@@ -339,6 +339,6 @@ def from_batch_sampler(batch_sampler: Iterable[Iterable[int]]) -> tuple[KeysSamp
         if len(keys) != size and not (last and 0 < len(keys) < size):
             raise ValueError(
                 f"batch_sampler: expected batches of {size} keys as the first one, got {len(keys)} in batch {place}; "
-                "use lk.LengthBucketSampler for batches of several sizes"
+                "use lk.samplers.LengthBucketSampler for batches of several sizes"
             )
     return KeysSampler([key for keys in batches for key in keys], num_epochs=1), Batch(size)

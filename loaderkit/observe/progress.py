@@ -1,4 +1,4 @@
-"""`lk.progress`: a bar of tqdm over a loader's iterator."""
+"""`lk.interop.tqdm.progress`: a bar of tqdm over a loader's iterator."""
 
 from typing import Any
 
@@ -30,12 +30,12 @@ def progress(it: Any, **tqdm_options: Any) -> Any:
     if not all(hasattr(it, name) for name in ("__next__", "step", "remaining", "stats")):
         raise TypeError(
             f"it: expected an iterator of a loader or a device_iterator, got {type(it).__name__}; "
-            "write lk.progress(iter(loader))"
+            "write lk.interop.tqdm.progress(iter(loader))"
         )
     try:
         from tqdm import tqdm
     except ImportError as error:
-        raise missing_library("lk.progress needs", "tqdm", "progress") from error
+        raise missing_library("lk.interop.tqdm.progress needs", "tqdm", "progress") from error
 
     class Bar(tqdm):  # type: ignore[misc]  # tqdm has no types
         @property

@@ -1,4 +1,4 @@
-"""`lk.PrometheusCollector`: a loader's counters for prometheus_client."""
+"""`lk.interop.prometheus.PrometheusCollector`: a loader's counters for prometheus_client."""
 
 import weakref
 from collections.abc import Iterable
@@ -72,7 +72,8 @@ class PrometheusCollector:
         if unnamed or not loaders:
             got = "one without a name" if unnamed else "none"
             raise TypeError(
-                f"loaders: expected an iterator or a loader by name, got {got}; write lk.PrometheusCollector(train=it)"
+                f"loaders: expected an iterator or a loader by name, got {got}; write "
+                "lk.interop.prometheus.PrometheusCollector(train=it)"
             )
         for name, loader in loaders.items():
             if not callable(getattr(loader, "stats", None)):
@@ -84,7 +85,7 @@ class PrometheusCollector:
             from prometheus_client import core
         except ImportError as error:
             raise missing_library(
-                "lk.PrometheusCollector needs", "prometheus_client", "prometheus"
+                "lk.interop.prometheus.PrometheusCollector needs", "prometheus_client", "prometheus"
             ) from error
         self._core = core
         self._loaders = {name: weakref.ref(loader) for name, loader in loaders.items()}

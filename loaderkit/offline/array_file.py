@@ -58,15 +58,15 @@ def read_array(path: str | os.PathLike[str], source: Any = None) -> NDArray[Any]
     """The values of an array file as a mapped array (records,), read-only.
 
     Args:
-        path: of a file that `lk.measure` wrote. DataFormatError for another file.
+        path: of a file that `lk.offline.measure` wrote. DataFormatError for another file.
         source: the data source that the values must be of; ValueError naming both where they are of another. None
             compares nothing.
 
     >>> import tempfile
     >>> import loaderkit as lk
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = lk.measure(["a", "abc"], len, f"{folder}/lengths.npy")
-    ...     lengths = lk.read_array(f"{folder}/lengths.npy", source=["a", "abc"])
+    ...     _ = lk.offline.measure(["a", "abc"], len, f"{folder}/lengths.npy")
+    ...     lengths = lk.offline.read_array(f"{folder}/lengths.npy", source=["a", "abc"])
     >>> lengths.tolist()
     [1, 3]
     """
@@ -80,13 +80,15 @@ def read_labels(path: str | os.PathLike[str]) -> list[str]:
     """The labels of an array file in the order of their codes: a record's label is `labels[array[record_key]]`.
 
     Args:
-        path: of a file that `lk.measure` wrote. ValueError where its function gave numbers.
+        path: of a file that `lk.offline.measure` wrote. ValueError where its function gave numbers.
 
     >>> import tempfile
     >>> import loaderkit as lk
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     codes = lk.measure(["en hi", "de ja", "en no"], lambda text: text[:2], f"{folder}/languages.npy")
-    ...     labels = lk.read_labels(f"{folder}/languages.npy")
+    ...     codes = lk.offline.measure(
+    ...         ["en hi", "de ja", "en no"], lambda text: text[:2], f"{folder}/languages.npy"
+    ...     )
+    ...     labels = lk.offline.read_labels(f"{folder}/languages.npy")
     >>> codes.tolist(), labels
     ([0, 1, 0], ['en', 'de'])
     """
@@ -94,7 +96,7 @@ def read_labels(path: str | os.PathLike[str]) -> list[str]:
     if trailer.labels is None:
         raise ValueError(
             f"{os.fspath(path)}: expected values of a function that gives labels, got numbers of {trailer.function}; "
-            "lk.read_array(path) gives them"
+            "lk.offline.read_array(path) gives them"
         )
     return trailer.labels
 
@@ -141,7 +143,7 @@ def _read_trailer(name: str, begin: int) -> ArrayTrailer:
         file.seek(begin)
         behind = file.read()
     if not behind:
-        raise _no_array_file(name, "a .npy file without the end that lk.measure writes")
+        raise _no_array_file(name, "a .npy file without the end that lk.offline.measure writes")
     try:
         length, magic = _END.unpack(behind[-_END.size :])
         document = json.loads(behind[: -_END.size])
@@ -158,8 +160,8 @@ def _read_trailer(name: str, begin: int) -> ArrayTrailer:
 
 def _no_array_file(name: str, got: str) -> DataFormatError:
     return DataFormatError(
-        f"{name}: expected an array file of lk.measure, got {got}; measure the source again, or where an array is "
-        "taken give np.load(path)"
+        f"{name}: expected an array file of lk.offline.measure, got {got}; measure the source again, or where an "
+        "array is taken give np.load(path)"
     )
 
 

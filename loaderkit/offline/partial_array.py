@@ -89,8 +89,8 @@ class PartialArray:
             return None
         except (AttributeError, ValueError, TypeError) as error:
             raise DataFormatError(
-                f"{self._saved}: expected the progress of lk.measure, got {error}; delete its folder to measure from "
-                "the beginning"
+                f"{self._saved}: expected the progress of lk.offline.measure, got {error}; delete its folder to "
+                "measure from the beginning"
             ) from error
         # A process that was killed when the file had its name leaves its progress.
         return progress if os.path.exists(self._values) else None

@@ -82,8 +82,8 @@ def plan_packing(
     in memory or in a file, and after a restart. Each document is in it once. An empty one is in no row.
 
     Args:
-        lengths: (n,) ints 0 or more, the tokens of each document; or the path of an array file that `lk.measure` wrote.
-            Where features have lengths of their own, a mapping of them by feature.
+        lengths: (n,) ints 0 or more, the tokens of each document; or the path of an array file that
+            `lk.offline.measure` wrote. Where features have lengths of their own, a mapping of them by feature.
         length: tokens of a row, 1 to 2**24 - 1; for several features a mapping of them by feature.
         path: of the plan's file. It has its name once it is complete. If there is one of these arguments it is
             opened; an unfinished one is continued. None keeps the plan in memory.
@@ -235,7 +235,9 @@ def _columns(lengths: Any, features: tuple[str, ...] | None) -> list[_Column]:
         raise ValueError(f"lengths: expected as many documents for each feature, got {sizes}")
     measured = [column.source for column in columns if column.source is not None]
     if any(source != measured[0] for source in measured):
-        raise ValueError("lengths: expected files that lk.measure wrote of one source, got files of several")
+        raise ValueError(
+            "lengths: expected files that lk.offline.measure wrote of one source, got files of several"
+        )
     return columns
 
 
@@ -258,7 +260,7 @@ def _column(name: str, given: Any) -> _Column:
     return _Column(name, array, source)
 
 
-_ADVICE = "give the number of tokens of each document, as lk.measure(source, fn, path) writes them"
+_ADVICE = "give the number of tokens of each document, as lk.offline.measure(source, fn, path) writes them"
 
 
 def _checked_order(order: Sampler | None, documents: int) -> int:

@@ -26,7 +26,7 @@ from loaderkit._order.sharding import Sharding, check_sharding
 from .bulk import BulkSampler
 from .protocol import ENDLESS, checked_epochs, checked_seed
 
-_ADVICE = "give the lengths of all records, such as lk.read_array(path) of lk.measure(source, fn, path)"
+_ADVICE = "give the lengths of all records, such as lk.offline.read_array(path) of lk.offline.measure(source, fn, path)"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

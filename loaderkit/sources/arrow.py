@@ -58,7 +58,7 @@ class ArrowDataSource(TableRowsSource, Closing):
     def __init__(
         self, paths: Any, *, columns: Sequence[str] | None = None, cache_bytes: int | str = "256MiB"
     ) -> None:
-        pyarrow_for("ArrowDataSource")
+        pyarrow_for("formats.ArrowDataSource")
         self._cache_bytes = number_of_bytes("cache_bytes", cache_bytes)
         self._files = TableFiles(paths, None, mapped=True)
         self._prepare()

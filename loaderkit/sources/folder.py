@@ -112,7 +112,7 @@ def _labels_of(folder: str, classes: Any) -> dict[str, int]:
         if not there:
             raise FileNotFoundError(
                 f"root: expected a folder for each class in {folder}, got none; for files without classes write "
-                f"lk.FilesDataSource({os.path.join(folder, '*')!r})"
+                f"lk.formats.FilesDataSource({os.path.join(folder, '*')!r})"
             )
         return {name: label for label, name in enumerate(there)}
     if isinstance(classes, str):

@@ -46,7 +46,7 @@ class TableDataSource(TableRowsSource):
     """
 
     def __init__(self, table: Any, *, columns: Sequence[str] | None = None) -> None:
-        pyarrow_for("TableDataSource")
+        pyarrow_for("formats.TableDataSource")
         self._dataset: Any = None
         self._indices: SharedArrays | None = None
         self._told: dict[str, Any] | None = None

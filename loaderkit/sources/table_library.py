@@ -9,7 +9,7 @@ def pyarrow_for(name: str) -> Any:
     """The module; an ImportError that says what to install.
 
     Args:
-        name: of the source that needs it.
+        name: of the source that needs it, as it follows `lk.`.
 
     >>> pyarrow_for("ParquetDataSource").__name__
     'pyarrow'

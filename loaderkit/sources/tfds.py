@@ -178,5 +178,5 @@ def _tfds() -> Any:
     try:
         import tensorflow_datasets
     except ImportError as error:
-        raise missing_library("lk.TfdsDataSource needs", "tensorflow-datasets", "tfds") from error
+        raise missing_library("lk.formats.TfdsDataSource needs", "tensorflow-datasets", "tfds") from error
     return tensorflow_datasets

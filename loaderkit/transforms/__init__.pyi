@@ -1,3 +1,5 @@
+from loaderkit._loader.element_spec import ArraySpec as ArraySpec
+
 from . import decode as decode
 from . import features as features
 from . import image as image

@@ -74,7 +74,7 @@ def map_shards(
     >>> source = [{"x": 1.0}, {"x": 2.0}, {"x": 6.0}]
     >>> def add(a, b):
     ...     return [x + y for x, y in zip(a, b)]
-    >>> n, total, squares = lk.map_shards(moments, source, version=1, reduce=add)
+    >>> n, total, squares = lk.offline.map_shards(moments, source, version=1, reduce=add)
     >>> total / n, round(squares / n - (total / n) ** 2, 6)
     (3.0, 4.666667)
     """

@@ -1,4 +1,4 @@
-"""The user's function of `lk.map_shards`, on the records of a shard."""
+"""The user's function of `lk.offline.map_shards`, on the records of a shard."""
 
 from collections.abc import Callable, Iterable, Iterator
 from types import GeneratorType
@@ -17,7 +17,7 @@ class ShardFunction:
     """The user's function on the records of a shard.
 
     Args:
-        function: as `lk.map_shards` takes it.
+        function: as `lk.offline.map_shards` takes it.
         source: gives the records.
         per_record: whether the function takes one record.
         reduce: folds values; None where records are written.
@@ -96,7 +96,7 @@ def unchanged(record: Any) -> list[Any]:
 
 
 class MappedShards:
-    """Makes the shards of `lk.map_shards`; a `ShardJobs` calls it.
+    """Makes the shards of `lk.offline.map_shards`; a `ShardJobs` calls it.
 
     Args:
         shard_function: what is done.
@@ -130,7 +130,7 @@ class MappedShards:
                 try:
                     writer.add(encoder.encode(record, self._number(shard, count)))
                 except (ValueError, TypeError) as error:
-                    annotate(error, f"lk.map_shards: output {count} of shard {shard}")
+                    annotate(error, f"lk.offline.map_shards: output {count} of shard {shard}")
                     raise
                 count += 1
         return ShardResult(count, dropped or [])

@@ -1,4 +1,4 @@
-"""What came of one shard of `lk.map_shards`, as its `.done` file says it."""
+"""What came of one shard of `lk.offline.map_shards`, as its `.done` file says it."""
 
 import dataclasses
 import json

@@ -50,7 +50,10 @@ def test_every_keyword_of_a_call_is_named() -> None:
         ("FilterTransform", "lk.Filter"),
         ("PyGrainCheckpointSave", "lk.CheckpointSave"),
         ("WebDataset", "lk.TarDataSource"),
-        ("WeightedRandomSampler", "lk.WeightedSampler(weights, seed=0, num_samples=...), passed as sampler="),
+        (
+            "WeightedRandomSampler",
+            "lk.samplers.WeightedSampler(weights, seed=0, num_samples=...), passed as sampler=",
+        ),
         ("choose_from_datasets", "lk.mix({name: source}, pattern=[name, ...])"),
         ("TFRecordDataset", "lk.TFRecordDataSource"),
         ("Map", None),

@@ -170,7 +170,7 @@ def told(manager):
     it = iterator()
     try:
         manager.restore(3, args=ocp.args.Composite(dataset=lk.CheckpointRestore(it)))
-    except lk.StateError as error:
+    except lk.errors.StateError as error:
         return f"step {it.step}: {error}"
     return f"step {it.step}: {next(it).tolist()}"
 

@@ -124,9 +124,9 @@ def test_other_formats_into_tar(loaderkit, tmp_path, monkeypatch, kind):
         )
     source = {
         "jsonl": lk.JsonLinesDataSource,
-        "csv": lk.CsvDataSource,
+        "csv": lk.formats.CsvDataSource,
         "tfrecord": lk.TFRecordDataSource,
-        "lines": lk.LinesDataSource,
+        "lines": lk.formats.LinesDataSource,
     }[kind]
     assert loaderkit("convert", path, "out", "--to", "tar", "--shards", "1").status == 0
     found = [

@@ -8,7 +8,7 @@ import pytest
 import loaderkit as lk
 
 RECORDS = [{"text": f"t{k}", "label": k, "ids": np.arange(k, dtype=np.int32)} for k in range(5)]
-READERS = {"parquet": lk.ParquetDataSource, "arrow": lk.ArrowDataSource}
+READERS = {"parquet": lk.ParquetDataSource, "arrow": lk.formats.ArrowDataSource}
 
 
 @pytest.mark.parametrize("name", READERS)

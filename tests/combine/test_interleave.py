@@ -24,7 +24,7 @@ def test_arguments_reach_the_sampler():
     source, sampler = lk.interleave(
         [range(4), range(10, 13)], block_length=2, num_epochs=None, seed=3, shard_options=shard
     )
-    assert sampler == lk.InterleavedSampler(
+    assert sampler == lk.samplers.InterleavedSampler(
         [4, 3], block_length=2, num_epochs=None, seed=3, shard_options=shard
     )
     loader = lk.DataLoader(data_source=source, sampler=sampler, operations=[lk.Batch(2)])

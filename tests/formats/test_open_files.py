@@ -153,7 +153,7 @@ def test_what_is_wrong_is_said(tmp_path, monkeypatch):
         ("a.tar", {"split": "train"}, r"expected neither for the files 'a.tar', got split='train'"),
         ("a.tar", {"as_supervised": True}, r"got as_supervised=True"),
     ]:
-        with pytest.raises((ValueError, lk.DataFormatError), match=text):
+        with pytest.raises((ValueError, lk.errors.DataFormatError), match=text):
             lk.open(what, **options)
     with pytest.raises(TypeError, match=r"expected options of files for 'digits', a data set, got decode"):
         lk.open("digits", "train", decode=False)

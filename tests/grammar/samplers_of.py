@@ -56,11 +56,13 @@ class Sampled:
                     count, chunk=by, window=1, lanes=2, batch=4, seed=SEED, **often
                 )
             case "keys":
-                return source, lk.KeysSampler([(by * k + k * k) % count for k in range(count)], **shuffled)
+                return source, lk.samplers.KeysSampler(
+                    [(by * k + k * k) % count for k in range(count)], **shuffled
+                )
             case "weighted":
                 many = None if self.epochs is None else count * self.epochs
                 weights = [k % 3 + 0.5 for k in range(count)]
-                return source, lk.WeightedSampler(weights, seed=SEED, num_samples=many)
+                return source, lk.samplers.WeightedSampler(weights, seed=SEED, num_samples=many)
             case "interleaved" if count > 1:
                 return lk.interleave(parts(source, count, 2), block_length=by, seed=SEED, **often)
             case "balanced":
@@ -70,7 +72,7 @@ class Sampled:
             case "buckets":
                 sizes = [by, by // 2] if by % 4 == 0 else None
                 dropped = count >= by and self.shuffle
-                return source, lk.LengthBucketSampler(
+                return source, lk.samplers.LengthBucketSampler(
                     lengths, self.bounds, by, batch_sizes=sizes, drop_remainder=dropped, **shuffled
                 )
             case "own":
@@ -96,7 +98,7 @@ class Sampled:
         if self.word == "named":
             return lk.mix(each, weights, id_key="of", **how, **shuffled)
         components = {name: lk.IndexSampler(len(part), **shuffled) for name, part in each.items()}
-        return source, lk.MixedSampler(components, weights=weights, seed=SEED, **how)
+        return source, lk.samplers.MixedSampler(components, weights=weights, seed=SEED, **how)
 
 
 def parts(source: Any, count: int, many: int) -> list[Any]:

@@ -15,12 +15,12 @@ import loaderkit as lk
 FOLDER: list[Path] = []  # of files, while the tests run
 SERVER: list[Any] = []  # of that folder
 WRITTEN = {
-    "array_record": "ArrayRecordDataSource",
-    "tfrecord": "TFRecordDataSource",
-    "tar": "TarDataSource",
-    "parquet": "ParquetDataSource",
-    "arrow": "ArrowDataSource",
-    "jsonl": "JsonLinesDataSource",
+    "array_record": lk.ArrayRecordDataSource,
+    "tfrecord": lk.TFRecordDataSource,
+    "tar": lk.TarDataSource,
+    "parquet": lk.ParquetDataSource,
+    "arrow": lk.formats.ArrowDataSource,
+    "jsonl": lk.JsonLinesDataSource,
 }
 ROW = 6  # tokens of a packed row
 LONGEST = 7  # tokens of a document
@@ -115,7 +115,7 @@ def _file(word: str, count: int) -> Path:
                 transaction.put(b"%02d" % key, encode_record(_dict(key)))
     elif word == "lines":
         path.write_text("".join(_line(key) + "\n" for key in range(count)))
-        len(lk.LinesDataSource(path))  # makes its index
+        len(lk.formats.LinesDataSource(path))  # makes its index
     else:
         for key in range(count):
             name = path / f"{'ab'[key // 12] if word == 'folder' else '.'}/{key:02}.bin"
@@ -134,7 +134,7 @@ def _names(count: int) -> list[str]:
 
 def _grouped(count: int) -> Any:
     rows = [key for key in range(count) for _ in range(1 + key % 3 // 2)]
-    return lk.GroupedRowsDataSource({"by": np.array(rows), "x": np.array(rows) / 2}, "by")
+    return lk.formats.GroupedRowsDataSource({"by": np.array(rows), "x": np.array(rows) / 2}, "by")
 
 
 def _token_source(count: int) -> Any:
@@ -143,26 +143,30 @@ def _token_source(count: int) -> Any:
 
 
 def _written(word: str, count: int) -> Any:
-    return getattr(lk, WRITTEN[word])(_file(word, count))
+    return WRITTEN[word](_file(word, count))
 
 
 def _table(count: int) -> Any:
     import pyarrow  # here: worker processes import this file, and need it not
 
-    return lk.TableDataSource(pyarrow.table({"text": [*map(_line, range(count))], "n": range(count)}))
+    return lk.formats.TableDataSource(pyarrow.table({"text": [*map(_line, range(count))], "n": range(count)}))
 
 
 SOURCES: dict[str, Callable[[int], Any]] = {
     **{word: partial(_written, word) for word in WRITTEN},
-    "lmdb": lambda count: lk.LmdbDataSource(_file("lmdb", count)),
-    "arrays": lambda count: lk.ArraysDataSource(lambda: _columns(count), 0),
+    "lmdb": lambda count: lk.formats.LmdbDataSource(_file("lmdb", count)),
+    "arrays": lambda count: lk.formats.ArraysDataSource(lambda: _columns(count), 0),
     "table": _table,
     "grouped": _grouped,
-    "served": lambda count: lk.LinesDataSource(_served(count)),
-    "kept": lambda count: lk.LinesDataSource(_served(count), cache=lk.Cache(FOLDER[0] / "chunks", "1MB")),
-    "csv": lambda count: lk.CsvDataSource(_file("csv", count)),
-    "files": lambda count: lk.FilesDataSource([_file("files", count) / name for name in _names(count)]),
-    "joined": lambda count: lk.JoinedFilesDataSource(
+    "served": lambda count: lk.formats.LinesDataSource(_served(count)),
+    "kept": lambda count: lk.formats.LinesDataSource(
+        _served(count), cache=lk.Cache(FOLDER[0] / "chunks", "1MB")
+    ),
+    "csv": lambda count: lk.formats.CsvDataSource(_file("csv", count)),
+    "files": lambda count: lk.formats.FilesDataSource(
+        [_file("files", count) / name for name in _names(count)]
+    ),
+    "joined": lambda count: lk.formats.JoinedFilesDataSource(
         {"name": _names(count), "n": np.arange(count)}, "name", _file("files", count)
     ),
     "folder": lambda count: lk.FolderDataSource(_file("folder", count), extensions=None),
@@ -172,7 +176,7 @@ SOURCES: dict[str, Callable[[int], Any]] = {
     "memory": lambda count: lk.InMemoryDataSource(map(_dict, range(count))),
     "columns": lambda count: lk.ArrayDataSource(_columns(count)),
     "range": lambda count: lk.RangeDataSource(0, count, 1),
-    "lines": lambda count: lk.LinesDataSource(_file("lines", count)),
+    "lines": lambda count: lk.formats.LinesDataSource(_file("lines", count)),
     "tokens": _token_source,
 }
 
@@ -243,7 +247,7 @@ WRAPPERS: dict[str, Callable[[Any, int], Any]] = {
     "concat": lambda source, by: lk.ConcatDataSource([source] * by),
     "mapped": lambda source, by: lk.MapDataSource(source, _doubled),
     "zipped": lambda source, by: lk.ZipDataSource({"one": source, "other": source}),
-    "windows": lambda source, by: lk.WindowDataSource(source, by + 1, shift=2, stride=2),
+    "windows": lambda source, by: lk.sources.WindowDataSource(source, by + 1, shift=2, stride=2),
     "packed": _plan,
     "unlike": lambda source, by: lk.ConcatDataSource({"one": source, "two": lk.MapDataSource(source, wider)}),
 }

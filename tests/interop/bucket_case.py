@@ -14,7 +14,9 @@ BOUNDS = [8, 16, 32]
 def loader(**running):
     return lk.DataLoader(
         data_source=[{"tokens": np.full(length, key, np.int32)} for key, length in enumerate(LENGTHS)],
-        sampler=lk.LengthBucketSampler(LENGTHS, BOUNDS, 16, batch_sizes=[16, 8, 4], seed=0, num_epochs=2),
+        sampler=lk.samplers.LengthBucketSampler(
+            LENGTHS, BOUNDS, 16, batch_sizes=[16, 8, 4], seed=0, num_epochs=2
+        ),
         operations=[lk.PadBatch(global_batch_size=16, boundaries={"tokens": BOUNDS}, remainder="pad")],
         **running,
     )

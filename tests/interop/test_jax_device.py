@@ -205,7 +205,7 @@ def test_the_position_is_that_of_what_the_user_received():
     batches.close()
     plain.close()
     assert it.step == 1
-    with pytest.raises(lk.IteratorClosedError):
+    with pytest.raises(lk.errors.IteratorClosedError):
         next(batches)
 
 
@@ -680,5 +680,5 @@ def test_close_ends_a_wait_for_other_processes():
         while not other.read("agree/place/"):
             other.wait("agree/place/", 1)
         batches.close()
-        with pytest.raises(lk.IteratorClosedError, match="while it waited for other processes"):
+        with pytest.raises(lk.errors.IteratorClosedError, match="while it waited for other processes"):
             waits.result()

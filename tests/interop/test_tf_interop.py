@@ -73,5 +73,5 @@ def test_what_tensorflow_lacks_is_an_error_that_says_what_to_do():
         bridge.dataset(lk.load([np.zeros(2, "M8[D]")]))
     with pytest.raises(TypeError, match=r"of arrays, numbers, strings and bytes, got range; lk.Map"):
         bridge.dataset(lk.load([range(3)]))
-    with pytest.raises(lk.StateError):
+    with pytest.raises(lk.errors.StateError):
         bridge.dataset(loader_of(), state=b"{}")

@@ -195,7 +195,8 @@ def test_a_batch_sampler_becomes_a_sampler_and_a_batch():
         assert [b.tolist() for b in loader] == [*by_four]
     assert bridge.from_sampler(order).keys.tolist() == order
     with pytest.raises(
-        ValueError, match=r"expected batches of 2 keys .* got 3 in batch 1; use lk.LengthBucketSampler"
+        ValueError,
+        match=r"expected batches of 2 keys .* got 3 in batch 1; use lk.samplers.LengthBucketSampler",
     ):
         bridge.from_batch_sampler([[0, 1], [2, 3, 4], [5]])
     with pytest.raises(ValueError, match="expected a batch of keys or more, got none"):

@@ -93,7 +93,7 @@ def bucketed(**running: Any) -> lk.DataLoader:
     lengths = np.arange(500) * 37 % 65
     return lk.DataLoader(
         data_source=[np.full(length, key, np.int32) for key, length in enumerate(lengths)],
-        sampler=lk.LengthBucketSampler(lengths, [16, 32, 64], 24, batch_sizes=[24, 16, 8], seed=9),
+        sampler=lk.samplers.LengthBucketSampler(lengths, [16, 32, 64], 24, batch_sizes=[24, 16, 8], seed=9),
         operations=[
             lk.RandomMap(noise),
             lk.PadBatch(
@@ -114,7 +114,7 @@ def mixed(**running: Any) -> lk.DataLoader:
     ]
     return lk.DataLoader(
         data_source=lk.RangeDataSource(0, 1100, 1),
-        sampler=lk.MixedSampler(
+        sampler=lk.samplers.MixedSampler(
             {"web": web, "code": code, "books": lk.IndexSampler(100)}, weights=weights, seed=5
         ),
         operations=[lk.RandomMap(noise), lk.Batch(global_batch_size=32)],
@@ -129,7 +129,7 @@ def mixed_dropping(**running: Any) -> lk.DataLoader:
     }
     return lk.DataLoader(
         data_source=lk.RangeDataSource(0, 1507, 1),
-        sampler=lk.MixedSampler(parts, order="shuffled", when_exhausted="drop", seed=2**63),
+        sampler=lk.samplers.MixedSampler(parts, order="shuffled", when_exhausted="drop", seed=2**63),
         operations=[lk.Filter(lambda key: key % 5), lk.RandomMap(noise), lk.Batch(12, drop_remainder=True)],
         logical_streams=2,
         num_steps=110,

@@ -103,7 +103,7 @@ class Lossy:
         if self.policy == "skip":
             self.losses[index] = index
             if set(range(index - self.patience + 1, index + 1)) <= self.losses.keys():
-                raise lk.BadRecordsError("so many in a row")
+                raise lk.errors.BadRecordsError("so many in a row")
             return []
         if self.policy == "call":
             self.losses[index] = index
@@ -116,7 +116,7 @@ class Lossy:
                 continue
             self.losses[index] = instead
             return made
-        raise lk.BadRecordsError("not one is good")
+        raise lk.errors.BadRecordsError("not one is good")
 
     @property
     def patience(self) -> int:

@@ -15,14 +15,14 @@ OFFSETS = {"web": 0, "code": 30, "books": 70}
 Weights = Mapping[str, float]
 
 
-def components(names: Sequence[str] = tuple(LENGTHS)) -> dict[str, lk.Sampler]:
+def components(names: Sequence[str] = tuple(LENGTHS)) -> dict[str, lk.samplers.Sampler]:
     """The samplers of the components, endless, each with a shuffle of its own."""
     return {name: lk.IndexSampler(LENGTHS[name], shuffle=True, seed=LENGTHS[name]) for name in names}
 
 
-def mixture(weights: Any, **how: Any) -> lk.MixedSampler:
+def mixture(weights: Any, **how: Any) -> lk.samplers.MixedSampler:
     """The mixture of all components."""
-    return lk.MixedSampler(components(), weights=weights, seed=7, **how)
+    return lk.samplers.MixedSampler(components(), weights=weights, seed=7, **how)
 
 
 def loader_of(

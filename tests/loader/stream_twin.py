@@ -86,7 +86,7 @@ def through(operations: list[Any], pairs: Iterator[Pair], seed: int | None, draw
             pairs = _windowed(pairs, op.size, call, (seed, drawn) if shuffles else None)
             drawn += shuffles
             continue
-        call = function_of(op) if isinstance(op, lk.Transformation) else op
+        call = function_of(op) if isinstance(op, lk.transforms.Transformation) else op
         draws = isinstance(op, lk.RandomMap) or getattr(op, "seed_globals", False)
         if isinstance(op, lk.Filter):
             pairs = _filtered(pairs, call)
@@ -162,7 +162,7 @@ def _batch_of(rows: list[Pair], batch: lk.Batch) -> Pair:
     try:
         return rows[0][0], stacked(values)
     except ValueError as error:
-        raise lk.BatchError(str(error)) from error
+        raise lk.errors.BatchError(str(error)) from error
 
 
 def _seeded(function: Any) -> Any:

@@ -245,17 +245,17 @@ AT_THE_START = {
     ),
     "unpicklable source": (
         lambda: loader_of(data_source=Unpicklable(), running=PROCESS),
-        lk.TransportError,
+        lk.errors.TransportError,
         "data_source.*attribute 'guard'.*worker_count=0 .*worker_kind='thread'",
     ),
     "unpicklable operation": (
         lambda: loader_of(abs, Decode(), running=PROCESS),
-        lk.TransportError,
+        lk.errors.TransportError,
         r"operations\[1\] Decode.*attribute 'handle'.*worker_count=0",
     ),
     "unpicklable closure": (
         lambda: loader_of(closure(), running=PROCESS),
-        lk.TransportError,
+        lk.errors.TransportError,
         r"operations\[0\] Map\(decode\).*attribute 'guard'",
     ),
     "sampler's answer": (

@@ -309,7 +309,7 @@ def test_an_element_that_cant_be_pickled():
         values, raised = values_until_error(it)
         assert values == [0, 1, 2]
         said = "\n".join([str(raised), *raised.__notes__])
-        assert isinstance(raised, lk.TransportError)
+        assert isinstance(raised, lk.errors.TransportError)
         assert re.search(r"index 3 \(record_key 3\)", said), said
         del raised
     with loader_of(lambda x: threading.Lock(), running=Running(1)) as loader:

@@ -18,22 +18,26 @@ STATES = {
     "a str": ("{}", TypeError, r"expected the bytes that .*, got str; .*text\.encode\(\)"),
     "a dict": ({"step": 0}, TypeError, r"got dict; .*json\.dumps\(document\)\.encode\(\)"),
     "None": (None, TypeError, "bytes"),
-    "not UTF-8": (b"\xff\xfe", lk.StateError, "UTF-8"),
-    "not JSON": (b"step 3", lk.StateError, "JSON"),
-    "empty": (b"", lk.StateError, "JSON"),
-    "another format": (edited(format="grain"), lk.StateError, "format: expected 'loaderkit', got 'grain'"),
+    "not UTF-8": (b"\xff\xfe", lk.errors.StateError, "UTF-8"),
+    "not JSON": (b"step 3", lk.errors.StateError, "JSON"),
+    "empty": (b"", lk.errors.StateError, "JSON"),
+    "another format": (
+        edited(format="grain"),
+        lk.errors.StateError,
+        "format: expected 'loaderkit', got 'grain'",
+    ),
     "newer format": (
         edited(format_version=99),
-        lk.StateError,
+        lk.errors.StateError,
         "format_version: expected at most .*, got 99.*upgrade",
     ),
     "newer stream": (
         edited(stream_version=99),
-        lk.StateError,
+        lk.errors.StateError,
         "stream_version: expected at most .*, got 99.*upgrade",
     ),
-    "altered": (edited(step=1), lk.StateError, "digest.*altered"),
-    "no documents": ([], lk.StateError, "one document or more"),
+    "altered": (edited(step=1), lk.errors.StateError, "digest.*altered"),
+    "no documents": ([], lk.errors.StateError, "one document or more"),
 }
 
 
@@ -183,7 +187,7 @@ def test_a_number_that_no_position_has_is_refused_by_name(name):
     loader, fields, says = IMPOSSIBLE[name]
     it = iter(loader)
     before = it.get_state()
-    refused(lambda: it.set_state(changed(loader, **fields)), lk.StateError, says)
+    refused(lambda: it.set_state(changed(loader, **fields)), lk.errors.StateError, says)
     assert it.get_state() == before
 
 

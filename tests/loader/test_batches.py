@@ -208,7 +208,7 @@ def test_what_cant_be_batched_is_named(name, running):
     rows, indices, what = MISMATCHES[name]
     with loader_of([*rows, *rows], running, lambda row: row, lk.Batch(4)) as loader:
         it = iter(loader)
-        with pytest.raises(lk.BatchError) as raised:
+        with pytest.raises(lk.errors.BatchError) as raised:
             next(it)
         said = " ".join([str(raised.value), *raised.value.__notes__]).replace("\n", " ")
         for pattern in (indices, what, r"record_key", r"Batch\(batch_size=4\)", "step 0"):

@@ -174,7 +174,9 @@ ENDLESS = {
     "loader": lambda: loader_of(3),
     "batches": lambda: loader_of(3, lk.Batch(2), shuffle=True),
     "rows unknown": lambda: loader_of(3, lk.Filter(bool), lk.Batch(2)),
-    "weights": lambda: lk.DataLoader(data_source=range(2), sampler=lk.WeightedSampler([1, 2], seed=0)),
+    "weights": lambda: lk.DataLoader(
+        data_source=range(2), sampler=lk.samplers.WeightedSampler([1, 2], seed=0)
+    ),
 }
 TAKERS = {
     "list": list,

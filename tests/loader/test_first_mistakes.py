@@ -27,7 +27,7 @@ def forgets(record):
             r"source: expected columns of one length, got .*{'x': 10, 'y': 4}",
         ),
         (lambda: lk.load(3), r"^source: expected an object with __len__"),
-        (lambda: lk.measure(3, len, "a.npy"), r"^source: expected an object with __len__"),
+        (lambda: lk.offline.measure(3, len, "a.npy"), r"^source: expected an object with __len__"),
         (
             lambda: lk.load([1], transformations=3),
             r"^transformations: expected a list of operations, got int 3",
@@ -70,7 +70,7 @@ def test_a_list_of_features_and_labels(caplog):
 def test_a_mapped_source_whose_function_forgets_its_return():
     """Many at once, too; check_source shows the same error."""
     source = lk.MapDataSource(lk.RangeDataSource(0, 3, 1), lambda number: None)
-    with pytest.raises(lk.NoResultError, match="does it lack a return"):
+    with pytest.raises(lk.errors.NoResultError, match="does it lack a return"):
         source.__getitems__([0, 1])
     with pytest.raises(AssertionError, match="does it lack a return"):
         check_source(source)
@@ -131,7 +131,7 @@ def test_what_a_scan_and_a_file_manager_leave_in_a_set(tmp_path):
     files = lk.write([{"x": 1}] * 4, tmp_path / "set", format="tfrecord", shards=2)
     whole = Path(files[1]).read_bytes()
     Path(files[1]).write_bytes(b"x" * len(whole))
-    with pytest.raises(lk.DataFormatError):
+    with pytest.raises(lk.errors.DataFormatError):
         lk.TFRecordDataSource(files)
     Path(files[1]).write_bytes(whole)
     (parts,) = (tmp_path / "set").glob("*.lkx.parts")
@@ -163,5 +163,5 @@ def test_a_renamed_field_of_a_set_with_a_card(tmp_path):
     (file,) = Path(made).rglob("*.parquet")
     assert lk.open(made, "train")[1] == {"label": 1}
     file.write_bytes(file.read_bytes().replace(b"label", b"lbbel"))
-    with pytest.raises(lk.DataFormatError, match=r"label"):
+    with pytest.raises(lk.errors.DataFormatError, match=r"label"):
         lk.open(made, "train")

@@ -108,7 +108,7 @@ def test_closing(running):
             lambda: it.skip(1),
             lambda: it.set_state(state),
         ):
-            with pytest.raises(lk.IteratorClosedError, match=r"closed; iter\(loader\) gives another"):
+            with pytest.raises(lk.errors.IteratorClosedError, match=r"closed; iter\(loader\) gives another"):
                 ask()
         assert it.get_state() == state
         assert next(iter(loader)).tolist() == first.tolist()
@@ -120,7 +120,7 @@ def test_with_statement_keeps_the_users_error(running):
     with loader_of(running) as loader:
         with pytest.raises(KeyError), iter(loader) as it:
             raise KeyError(next(it))
-        with pytest.raises(lk.IteratorClosedError):
+        with pytest.raises(lk.errors.IteratorClosedError):
             next(it)
 
 
@@ -132,9 +132,9 @@ def test_closing_the_loader(running):
     next(it)
     loader.close()
     loader.close()
-    with pytest.raises(lk.IteratorClosedError, match="the loader was closed"):
+    with pytest.raises(lk.errors.IteratorClosedError, match="the loader was closed"):
         next(it)
-    with pytest.raises(lk.IteratorClosedError, match="the loader was closed"):
+    with pytest.raises(lk.errors.IteratorClosedError, match="the loader was closed"):
         iter(loader)
     assert it.step == 1
 
@@ -182,7 +182,7 @@ def test_close_wakes_a_thread_that_waits():
         it.close()
         waiting.join(30)
         go.set()
-    assert errors == [lk.IteratorClosedError]
+    assert errors == [lk.errors.IteratorClosedError]
     assert it.step == 0
 
 

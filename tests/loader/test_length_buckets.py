@@ -17,9 +17,9 @@ DOCUMENTS = [
 ]
 
 
-def sampler_of(**how: Any) -> lk.LengthBucketSampler:
+def sampler_of(**how: Any) -> lk.samplers.LengthBucketSampler:
     given = {"batch_sizes": [12, 12, 6], "seed": 0, "num_epochs": 2, **how}
-    return lk.LengthBucketSampler(LENGTHS, BOUNDS, 12, **given)
+    return lk.samplers.LengthBucketSampler(LENGTHS, BOUNDS, 12, **given)
 
 
 def make(sampler: Any = None, remainder: str = "pad", before: Any = (), **running: Any) -> lk.DataLoader[Any]:
@@ -257,11 +257,11 @@ def test_combinations_that_are_refused() -> None:
     with pytest.raises(
         ValueError, match=r"operations: expected one Batch, of global_batch_size=8 as LengthBucket"
     ):
-        make(lk.LengthBucketSampler(LENGTHS, BOUNDS, 8, seed=0))
+        make(lk.samplers.LengthBucketSampler(LENGTHS, BOUNDS, 8, seed=0))
     with pytest.raises(
         ValueError, match="boundaries: expected 2 for each leaf, one for each bucket of LengthBucket"
     ):
-        make(lk.LengthBucketSampler(LENGTHS, [8, 16], 12, seed=0))
+        make(lk.samplers.LengthBucketSampler(LENGTHS, [8, 16], 12, seed=0))
     with pytest.raises(
         ValueError, match=r"boundaries: expected one of each leaf, or a sampler that says the shape"
     ):

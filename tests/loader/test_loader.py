@@ -215,16 +215,16 @@ def test_definitions_of_a_script_travel(kind, tmp_path):
 @pytest.mark.parametrize(
     ("operations", "spec"),
     [
-        ([], lk.ArraySpec((), np.dtype(np.int64))),
-        ([lk.Batch(4)], lk.ArraySpec((4,), np.dtype(np.int64))),
-        ([lk.Batch(2), lk.Batch(3)], lk.ArraySpec((3, 2), np.dtype(np.int64))),
-        ([lambda k: k / 2, lk.Batch(4)], lk.ArraySpec((4,), np.dtype(np.float64))),
+        ([], lk.transforms.ArraySpec((), np.dtype(np.int64))),
+        ([lk.Batch(4)], lk.transforms.ArraySpec((4,), np.dtype(np.int64))),
+        ([lk.Batch(2), lk.Batch(3)], lk.transforms.ArraySpec((3, 2), np.dtype(np.int64))),
+        ([lambda k: k / 2, lk.Batch(4)], lk.transforms.ArraySpec((4,), np.dtype(np.float64))),
         (
             [lambda k: {"x": np.zeros((2, 3), np.uint8), "t": "x", "b": b"y", "n": None}],
-            {"x": lk.ArraySpec((2, 3), np.dtype(np.uint8)), "t": str, "b": bytes, "n": None},
+            {"x": lk.transforms.ArraySpec((2, 3), np.dtype(np.uint8)), "t": str, "b": bytes, "n": None},
         ),
-        ([lk.Filter(lambda k: k % 2), lk.Batch(2)], lk.ArraySpec((2,), np.dtype(np.int64))),
-        ([lk.FlatMap(lambda k: [np.float32(k)] * k)], lk.ArraySpec((), np.dtype(np.float32))),
+        ([lk.Filter(lambda k: k % 2), lk.Batch(2)], lk.transforms.ArraySpec((2,), np.dtype(np.int64))),
+        ([lk.FlatMap(lambda k: [np.float32(k)] * k)], lk.transforms.ArraySpec((), np.dtype(np.float32))),
     ],
     ids=["element", "batch", "batches", "mapped", "tree", "filtered", "flattened"],
 )

@@ -93,7 +93,7 @@ def named_loader(names: Any, weights: Any, *, changed: str = "", **how: Any) -> 
         )
         for name in names
     }
-    sampler = lk.MixedSampler(components(names), weights=weights, seed=7)
+    sampler = lk.samplers.MixedSampler(components(names), weights=weights, seed=7)
     how = {"operations": [lk.Batch(8)], **how}
     return lk.DataLoader(data_source=lk.ConcatDataSource(sources), sampler=sampler, **how)
 
@@ -102,13 +102,13 @@ def test_only_a_mixture_that_follows_the_order_of_its_sources_may_change_it() ->
     """Its keys go along; those of another sampler, and of a mixture with an order of its own, mean other records."""
     parts = {name: lk.RangeDataSource(start, start + 40, 1) for name, start in (("web", 0), ("code", 100))}
 
-    def loader(names: Any, sampler: lk.Sampler) -> lk.DataLoader:
+    def loader(names: Any, sampler: lk.samplers.Sampler) -> lk.DataLoader:
         # Directly over the parts a mixture in another order is refused.
         source = lk.SubsetDataSource(lk.ConcatDataSource({name: parts[name] for name in names}), range(80))
         return lk.DataLoader(data_source=source, sampler=sampler, operations=[lk.Batch(8)])
 
-    def mixture(names: Any) -> lk.MixedSampler:
-        return lk.MixedSampler({name: lk.IndexSampler(40) for name in names})
+    def mixture(names: Any) -> lk.samplers.MixedSampler:
+        return lk.samplers.MixedSampler({name: lk.IndexSampler(40) for name in names})
 
     one, other = ("web", "code"), ("code", "web")
     saved = iter(loader(one, mixture(one))).get_state()
@@ -158,8 +158,10 @@ def test_another_source_or_sampler_of_a_component_is_a_difference() -> None:
         iter(named_loader(["web", "code"], HALVES, changed="web")).set_state(named)
     other = {**components(), "web": lk.IndexSampler(30, seed=1)}
     with pytest.raises(lk.CheckpointMismatchError, match=r"sampler.components.web.shuffle: saved true"):
-        iter(loader_of(None, sampler=lk.MixedSampler(other, weights=HALVES, seed=7))).set_state(saved)
-    turned = lk.MixedSampler(components(["code", "web", "books"]), weights=HALVES, seed=7)
+        iter(loader_of(None, sampler=lk.samplers.MixedSampler(other, weights=HALVES, seed=7))).set_state(
+            saved
+        )
+    turned = lk.samplers.MixedSampler(components(["code", "web", "books"]), weights=HALVES, seed=7)
     with pytest.raises(
         lk.CheckpointMismatchError, match=r'sampler.components: saved \["web","code","books"\]'
     ):
@@ -184,7 +186,7 @@ def test_a_mixture_and_another_sampler_are_told_apart() -> None:
     it = iter(loader_of(HALVES))
     it.set_state(other, allow={"sampler"})
     assert keys_of(it, 1) == MixtureTwin(HALVES).keys(24)[16:]
-    pattern = lk.MixedSampler(components(["web", "code"]), pattern=["web", "code", "code"])
+    pattern = lk.samplers.MixedSampler(components(["web", "code"]), pattern=["web", "code", "code"])
     it = iter(loader_of(None, sampler=pattern))
     it.set_state(mixed, allow={"sampler", "source", "mixture"})
     assert keys_of(it, 1) == pattern.record_keys(range(16, 24)).tolist()
@@ -224,7 +226,7 @@ def test_a_damaged_mixture_is_named(name: str) -> None:
     document = json.loads(saved_at(HALVES, 1))
     document["mixture"] = {**document["mixture"], **change} if isinstance(change, dict) else change
     it = iter(loader_of(HALVES))
-    with pytest.raises(lk.StateError, match=text):
+    with pytest.raises(lk.errors.StateError, match=text):
         it.set_state(json.dumps({**document, "digest": digest(document)}).encode())
     assert it.step == 0
 
@@ -232,10 +234,10 @@ def test_a_damaged_mixture_is_named(name: str) -> None:
 def test_a_written_stage_behind_the_end_is_a_damaged_state() -> None:
     """A state of a finite mixture says no stage that can't be."""
     ends = {"web": lk.SequentialSampler(30), "books": lk.SequentialSampler(50)}
-    sampler = lk.MixedSampler(ends, weights={"web": 1, "books": 1}, when_exhausted="stop")
+    sampler = lk.samplers.MixedSampler(ends, weights={"web": 1, "books": 1}, when_exhausted="stop")
     document = json.loads(saved_at(None, 1, sampler=sampler))
     document["mixture"]["stages"].append([500, "live", {"web": "3"}])
-    with pytest.raises(lk.StateError, match="mixture: weights: expected a mixture that lasts"):
+    with pytest.raises(lk.errors.StateError, match="mixture: weights: expected a mixture that lasts"):
         iter(loader_of(None, sampler=sampler)).set_state(
             json.dumps({**document, "digest": digest(document)}).encode()
         )
@@ -245,11 +247,14 @@ def test_weights_that_can_not_go_on_from_the_end_are_a_state_error() -> None:
     """All that they read was read."""
     ends = {"web": lk.SequentialSampler(30), "books": lk.SequentialSampler(50)}
     before, after = (
-        lk.MixedSampler(ends, weights=weights, when_exhausted="drop") for weights in (None, {"web": 1})
+        lk.samplers.MixedSampler(ends, weights=weights, when_exhausted="drop")
+        for weights in (None, {"web": 1})
     )
     saved = saved_at(None, 10, sampler=before)
     it = iter(loader_of(None, sampler=after))
-    with pytest.raises(lk.StateError, match="until its stage at index 80, got one that ends at index 80"):
+    with pytest.raises(
+        lk.errors.StateError, match="until its stage at index 80, got one that ends at index 80"
+    ):
         it.set_state(saved, allow={"mixture"})
     assert it.step == 0
 
@@ -291,7 +296,7 @@ def test_a_component_that_earlier_weights_still_read_is_missed_at_once() -> None
             saved = it.get_state()
         allow = {"source", "mixture"}
         says = rf"got none of '{lacking}'; give it again, .* weights=\{{.*'web': .*, '{lacking}': 0\}}$"
-        with iter(named_loader(names, weights, **how)) as it, pytest.raises(lk.StateError, match=says):
+        with iter(named_loader(names, weights, **how)) as it, pytest.raises(lk.errors.StateError, match=says):
             it.set_state(saved, allow=allow)
         with iter(named_loader(LENGTHS, weights | {lacking: 0}, **how)) as it:
             it.set_state(saved, allow=allow)
@@ -349,7 +354,7 @@ def test_hosts_whose_rows_change_number_change_by_a_state() -> None:
 
     def second(host: int) -> tuple[list[int], int, bytes]:
         with iter(make(host, OTHERS, hosts)) as it:
-            with pytest.raises(lk.StateError, match="give the states of all processes"):
+            with pytest.raises(lk.errors.StateError, match="give the states of all processes"):
                 it.set_state(states[host], allow={"mixture"})
             assert it.writers_needed([0, 0, 1, 1]) == {host}
             assert it.writers_needed([0, 0, 1, 1], {"mixture"}) == {0, 1}
@@ -522,7 +527,7 @@ def test_a_lookahead_that_met_the_end_or_an_error_goes_on() -> None:
     """What stands behind the batches on their way is another stream now."""
     pytest.importorskip("jax")
     ends = {"web": lk.SequentialSampler(32), "books": lk.SequentialSampler(48)}
-    sampler = lk.MixedSampler(ends, weights={"web": 1, "books": 1}, when_exhausted="stop")
+    sampler = lk.samplers.MixedSampler(ends, weights={"web": 1, "books": 1}, when_exhausted="stop")
     with lk.device_iterator(iter(loader_of(None, sampler=sampler, batch=16)), prefetch=9) as it:
         next(it)
         with pytest.raises(ValueError, match="take the elements that are left"):
@@ -536,7 +541,7 @@ def test_a_lookahead_that_met_the_end_or_an_error_goes_on() -> None:
 def test_a_wrapper_whose_user_has_all_goes_on_behind_the_end_as_the_plain_iterator_does() -> None:
     """The stream had ended within a step: the next one begins behind its last record."""
     ends = {"web": lk.SequentialSampler(32), "books": lk.SequentialSampler(48)}
-    sampler = lk.MixedSampler(ends, weights={"web": 3, "books": 1}, when_exhausted="stop")
+    sampler = lk.samplers.MixedSampler(ends, weights={"web": 3, "books": 1}, when_exhausted="stop")
     with (
         iter(loader_of(None, sampler=sampler, batch=16)) as plain,
         iter(loader_of(None, sampler=sampler, batch=16)) as it,

@@ -122,7 +122,7 @@ def test_reweigh_where_it_can_not_be() -> None:
     """After close(), and of a loader without a mixture."""
     it = iter(loader_of(HALVES))
     it.close()
-    with pytest.raises(lk.IteratorClosedError, match="closed"):
+    with pytest.raises(lk.errors.IteratorClosedError, match="closed"):
         it.reweigh(OTHERS)
     with pytest.raises(
         TypeError, match=r"reweigh\(weights\): expected a loader with a mixture, got IndexSampler"
@@ -137,7 +137,7 @@ def test_a_stream_that_ended_goes_on() -> None:
     ends = {"web": lk.SequentialSampler(30), "books": lk.SequentialSampler(50)}
 
     def make() -> lk.DataLoader:
-        sampler = lk.MixedSampler(ends, weights={"web": 1, "books": 1}, when_exhausted="stop")
+        sampler = lk.samplers.MixedSampler(ends, weights={"web": 1, "books": 1}, when_exhausted="stop")
         return loader_of(None, sampler=sampler, batch=16)
 
     with iter(make()) as it:
@@ -154,7 +154,7 @@ def test_a_stream_that_ended_goes_on() -> None:
     assert (list(again), again.index) == ([], 80)
     again.set_state(saved)
     assert list(again) == []
-    only = lk.MixedSampler(ends, weights={"books": 1}, when_exhausted="stop")
+    only = lk.samplers.MixedSampler(ends, weights={"books": 1}, when_exhausted="stop")
     with iter(loader_of(None, sampler=only, batch=16)) as it:
         it.set_state(saved, allow={"mixture"})
         assert [batch.tolist() for batch in it] == rest

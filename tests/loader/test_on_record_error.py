@@ -138,7 +138,7 @@ def test_a_count_is_a_limit(policy, running):
         step = it.step
         for ask in (it.peek, it.__next__, it.__next__):
             with pytest.raises(
-                lk.BadRecordsError,
+                lk.errors.BadRecordsError,
                 match=r"^3 of about \d+ records are bad, and max_bad_records is 2;"
                 r" the last is index 9 \(record_key 9\): Trouble: 9 is bad, raised by op.*decode",
             ):
@@ -152,15 +152,15 @@ def test_a_share_is_a_limit():
     assert sum(1 for _ in loader_of(3000, bad, max_bad_records=0.011)) == 3000
     it = iter(loader_of(3000, bad, max_bad_records=0.0099))
     with pytest.raises(
-        lk.BadRecordsError, match=r"^10 of about 901 records are bad, and max_bad_records is 0.0099"
+        lk.errors.BadRecordsError, match=r"^10 of about 901 records are bad, and max_bad_records is 0.0099"
     ):
         list(it)
     assert it.step == 900
     few = iter(loader_of(10, bad_at(0, 1), max_bad_records=0.1))
-    with pytest.raises(lk.BadRecordsError, match=r"^2 of about 2 records"):
+    with pytest.raises(lk.errors.BadRecordsError, match=r"^2 of about 2 records"):
         list(few)
     assert list(loader_of(3, bad_at(0), max_bad_records=1.0)) == [1, 1, 2]
-    with pytest.raises(lk.BadRecordsError):
+    with pytest.raises(lk.errors.BadRecordsError):
         list(loader_of(3, bad_at(0), max_bad_records=0))
 
 
@@ -183,7 +183,7 @@ def test_a_share_is_of_the_process_s_own_records(policy, operations):
         max_bad_records=0.02,
     )
     with pytest.raises(
-        lk.BadRecordsError, match=r"^21 of about 80\d records are bad, and max_bad_records is 0.02"
+        lk.errors.BadRecordsError, match=r"^21 of about 80\d records are bad, and max_bad_records is 0.02"
     ):
         list(islice(loader, 1000))
 
@@ -211,7 +211,7 @@ def test_records_lost_behind_the_last_row_are_told_with_the_end(tmp_path):
     it = iter(loader_of(8, bad_at(3, 6, 7), lk.Batch(2), on_record_error="skip", max_bad_records=2))
     assert [next(it).tolist() for _ in range(3)] == [[0, 1], [2, 4], [5]]
     for _ in range(2):
-        with pytest.raises(lk.BadRecordsError, match=r"^3 of about"):
+        with pytest.raises(lk.errors.BadRecordsError, match=r"^3 of about"):
             next(it)
 
 
@@ -233,7 +233,7 @@ def test_where_every_record_is_bad_it_ends(policy, num_epochs, batch, running):
     """A bug that hits every record isn't swallowed: the error names one, however long the stream."""
     always = bad_at(*range(50))
     loader = loader_of(50, always, *batch, num_epochs=num_epochs, on_record_error=policy, **running)
-    with loader, pytest.raises(lk.BadRecordsError) as raised:
+    with loader, pytest.raises(lk.errors.BadRecordsError) as raised:
         next(iter(loader))
     if policy == "replace":
         tried = 49 if num_epochs else 100
@@ -257,12 +257,12 @@ def test_where_every_record_is_bad_it_ends(policy, num_epochs, batch, running):
 def test_a_thousand_in_a_row_are_enough_unless_more_are_meant(policy):
     """A large data set isn't searched to its end for a bug's sake; max_bad_records says how long to go on."""
     bad = bad_at(*range(3000))
-    with pytest.raises(lk.BadRecordsError, match=r"1,000 (tried|records in a row)"):
+    with pytest.raises(lk.errors.BadRecordsError, match=r"1,000 (tried|records in a row)"):
         next(iter(loader_of(9000, bad, on_record_error=policy)))
     for most in (4000, 0.4) if policy == "replace" else (4000,):
         it = iter(loader_of(9000, bad, on_record_error=policy, max_bad_records=most))
         assert next(it) == 3000
-    with pytest.raises(lk.BadRecordsError, match=r"2,000 (tried|records in a row)"):
+    with pytest.raises(lk.errors.BadRecordsError, match=r"2,000 (tried|records in a row)"):
         next(iter(loader_of(9000, bad, on_record_error=policy, max_bad_records=2000)))
 
 
@@ -271,7 +271,7 @@ def test_a_function_that_answers_for_everything_ends_too():
     always = bad_at(*range(5000))
     it = iter(loader_of(5000, always, lk.Batch(10), on_record_error=lambda error, metadata: 0))
     with pytest.raises(
-        lk.BadRecordsError, match=r"^1,000 of about 1,000 records are bad; the last is index 999"
+        lk.errors.BadRecordsError, match=r"^1,000 of about 1,000 records are bad; the last is index 999"
     ):
         list(it)
     assert it.step == 99
@@ -459,7 +459,7 @@ def test_an_operation_behind_a_batch_is_no_matter_of_a_record():
     """What fails on a batch, or in making one, is raised under any policy."""
     with pytest.raises(Trouble, match="their sum"):
         list(loader_of(4, lk.Batch(2), _fail_on_5))
-    with pytest.raises(lk.BatchError):
+    with pytest.raises(lk.errors.BatchError):
         list(loader_of(2, lambda x: np.zeros(x + 1), lk.Batch(2), on_record_error="skip"))
 
 
@@ -565,7 +565,9 @@ def test_a_search_meets_no_index_that_the_sampler_cannot_say():
         next(it)
     it = iter(loader_of(10, bad_at(4), sampler=Keys(5)))
     assert [next(it) for _ in range(4)] == [0, 1, 2, 3]
-    with pytest.raises(lk.BadRecordsError, match="index 4 can't be replaced: its own record and the 0 tried"):
+    with pytest.raises(
+        lk.errors.BadRecordsError, match="index 4 can't be replaced: its own record and the 0 tried"
+    ):
         next(it)
 
 

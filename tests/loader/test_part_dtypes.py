@@ -35,7 +35,7 @@ def by_class(one: Any, other: Any) -> tuple[Any, Any]:
 
 
 def by_length(one: Any, other: Any) -> tuple[Any, Any]:
-    return [*one, *other], lk.InterleavedSampler([len(one), len(other)], num_epochs=None)
+    return [*one, *other], lk.samplers.InterleavedSampler([len(one), len(other)], num_epochs=None)
 
 
 def loader_of(parts: tuple[Any, Any], *operations: Any, batch: Any = None, **options: Any) -> lk.DataLoader:
@@ -51,7 +51,7 @@ def test_other_dtypes_are_an_error_that_says_the_cast(make: Any, workers: int) -
     with loader_of(make(SINGLE, DOUBLE), **options) as loader, iter(loader) as it:
         for _ in range(2):
             with pytest.raises(
-                lk.BatchError, match=r"^parts .* of one dtype in leaf \['x'\], got float"
+                lk.errors.BatchError, match=r"^parts .* of one dtype in leaf \['x'\], got float"
             ) as error:
                 next(it)
         assert it.step == 0
@@ -82,17 +82,19 @@ def test_what_is_not_compared() -> None:
     assert len(list(loader)) == 80
     quiet(in_turn([{"x": "a"}], [{"x": "abc"}]))
     with pytest.raises(
-        lk.BatchError, match=r"int64 and uint64 .* put before the Batch a Map that makes them equal$"
+        lk.errors.BatchError, match=r"int64 and uint64 .* put before the Batch a Map that makes them equal$"
     ):
         next(iter(loader_of(in_turn([np.int64(1)], [np.uint64(1)]))))
 
 
 def test_structures_and_what_a_pack_gives_are_compared() -> None:
     """Another key, and the dtype of a packed row."""
-    with pytest.raises(lk.BatchError, match=r"of one structure, got \{'x': \*, 'y': \*\} and \{'x': \*\}"):
+    with pytest.raises(
+        lk.errors.BatchError, match=r"of one structure, got \{'x': \*, 'y': \*\} and \{'x': \*\}"
+    ):
         next(iter(loader_of(in_turn(SINGLE, [{"x": 1.5}]))))
     packed = in_turn([{"ids": np.arange(3, dtype=np.int32), "url": "a"}], [{"ids": np.arange(3)}])
-    with pytest.raises(lk.BatchError, match=r"dtype in leaf \['ids'\], got int32 and int64"):
+    with pytest.raises(lk.errors.BatchError, match=r"dtype in leaf \['ids'\], got int32 and int64"):
         next(iter(loader_of(packed, lk.Pack(8, window=4, feature="ids"))))
     same = in_turn([{"ids": np.arange(3), "url": "a"}], [{"ids": np.arange(3)}])
     quiet(same, lk.Pack(8, window=4, feature="ids"))
@@ -149,7 +151,7 @@ def test_the_first_parts_are_made_before_the_first_step_others_when_the_stream_m
     rows = [key for _ in range(other * each // 10) for key in next(it).tolist()]
     for _ in range(2):
         with pytest.raises(
-            lk.BatchError, match=rf"'0' and '{other}': .* \(record keys 0 and {other * each}\)"
+            lk.errors.BatchError, match=rf"'0' and '{other}': .* \(record keys 0 and {other * each}\)"
         ):
             next(it)
     assert rows == [*range(other * each)]
@@ -162,7 +164,7 @@ def test_a_part_is_compared_in_the_step_that_meets_it() -> None:
     loader = loader_of(
         (source, sampler), lambda key: float(key) if key < 9000 else key, batch=lk.Batch(10_000)
     )
-    with pytest.raises(lk.BatchError, match=r"record keys 0 and 9000"):
+    with pytest.raises(lk.errors.BatchError, match=r"record keys 0 and 9000"):
         next(iter(loader))
 
 
@@ -202,7 +204,7 @@ def test_a_component_that_reweigh_begins_with_is_compared_as_it_comes() -> None:
     )
     next(it)
     it.reweigh({"web": 1, "late": 1})
-    with pytest.raises(lk.BatchError, match="and 'late': expected elements of one dtype"):
+    with pytest.raises(lk.errors.BatchError, match="and 'late': expected elements of one dtype"):
         [next(it) for _ in range(4)]
 
 

@@ -170,10 +170,10 @@ def test_bad_records_are_named(tmp_path, caplog):
     assert list(loader_of(Files(3), bad_at(1), on_record_error=instead)) == [0, "001.jpg", 2]
     for policy in ("replace", "skip"):
         many = loader_of(Files(), bad_at(5), on_record_error=policy, max_bad_records=0)
-        with pytest.raises(lk.BadRecordsError, match=r"\(record_key 5 '005.jpg'\)"):
+        with pytest.raises(lk.errors.BadRecordsError, match=r"\(record_key 5 '005.jpg'\)"):
             list(many)
     hopeless = loader_of(Files(3), bad_at(0, 1, 2), on_record_error="skip")
-    with pytest.raises(lk.BadRecordsError, match=r"\(record_key \d '00\d.jpg'\)"):
+    with pytest.raises(lk.errors.BadRecordsError, match=r"\(record_key \d '00\d.jpg'\)"):
         list(hopeless)
 
 

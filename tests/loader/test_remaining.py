@@ -56,7 +56,7 @@ def go(it: lk.DataLoaderIterator, move: str, number: int) -> None:
 )
 def test_what_is_left_is_what_comes(count, epochs, batch, rows, inner, shard, num_steps, moves):
     """Of any finite stream that keeps its rows, on each shard, after any moves; a seek back meets later skips again."""
-    operations: list[lk.Transformation] = []
+    operations: list[lk.transforms.Transformation] = []
     if batch is not None:
         if inner is not None:
             # A shorter last row can't be stacked with others.

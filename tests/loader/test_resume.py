@@ -189,7 +189,10 @@ def test_a_refused_state_changes_nothing():
         next(it)
         it.peek()
         before = it.get_state()
-        for state, error in ((iter(other).get_state(), lk.CheckpointMismatchError), (b"{}", lk.StateError)):
+        for state, error in (
+            (iter(other).get_state(), lk.CheckpointMismatchError),
+            (b"{}", lk.errors.StateError),
+        ):
             with pytest.raises(error):
                 it.set_state(state)
             assert it.get_state() == before
@@ -202,7 +205,7 @@ def test_cursors_are_the_documented_ones():
     """FlatMap adds the next child's ordinal, a last child ends as its parent, a Batch as its last row."""
     sampler = lk.IndexSampler(4, num_epochs=1)
 
-    def cursors(*operations: lk.Transformation) -> list[list[int]]:
+    def cursors(*operations: lk.transforms.Transformation) -> list[list[int]]:
         it = iter(lk.DataLoader(data_source=range(4), sampler=sampler, operations=operations))
         found = [json.loads(it.get_state())["cursors"]["0"]]
         while next(it, None) is not None:

@@ -149,7 +149,7 @@ def test_windows_that_never_end_together_are_refused_with_a_reason() -> None:
     samplers = {"web": lk.SequentialSampler(10**5), "code": lk.SequentialSampler(10**5)}
 
     def loader(weights: Any) -> lk.DataLoader:
-        sampler = lk.MixedSampler(samplers, weights=weights, when_exhausted="stop")
+        sampler = lk.samplers.MixedSampler(samplers, weights=weights, when_exhausted="stop")
         operations = [
             lk.Filter(lambda key: key % 3 != 1),
             odd_once,
@@ -168,7 +168,7 @@ def test_windows_that_never_end_together_are_refused_with_a_reason() -> None:
         assert it.get_state() == saved
     with iter(loader({"web": 1})) as again:
         with pytest.raises(
-            lk.StateError, match="mixture: weights: expected Windows and FlatMaps whose elements end"
+            lk.errors.StateError, match="mixture: weights: expected Windows and FlatMaps whose elements end"
         ):
             again.set_state(saved, allow={"mixture"})
         assert again.step == 0

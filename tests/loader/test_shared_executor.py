@@ -66,7 +66,7 @@ def test_close_ends_it_for_good():
     unused = SharedExecutor()
     unused.close()
     for closed in (shared, unused):
-        with pytest.raises(lk.IteratorClosedError, match="the loader was closed"):
+        with pytest.raises(lk.errors.IteratorClosedError, match="the loader was closed"):
             closed.executor(factory)
     assert len(factory.made) == 1
 
@@ -106,7 +106,7 @@ def test_close_ends_the_workers_of_operations_that_changed_too():
     assert next(before) == 7
     loader.close()
     assert first.closed and executor_of(loader).closed
-    with pytest.raises(lk.IteratorClosedError):
+    with pytest.raises(lk.errors.IteratorClosedError):
         next(before)
 
 

@@ -92,7 +92,7 @@ def test_a_damaged_file_is_refused_by_file_and_field(tmp_path, name):
     it = iter(loader_of(lk.Batch(2)))
     first = next(it)
     before = it.get_state()
-    with pytest.raises(lk.StateError, match=says) as error:
+    with pytest.raises(lk.errors.StateError, match=says) as error:
         restore_from(it, tmp_path, ())
     assert any(str(tmp_path / "process_0-of-1.json") in note for note in error.value.__notes__)
     assert it.get_state() == before
@@ -115,7 +115,7 @@ def test_of_several_files_the_damaged_one_is_named(tmp_path):
     assert alone.step == 1
     second = tmp_path / document_name(1, 2)
     second.write_bytes(second.read_bytes().replace(b'"step": 1', b'"step": 7'))
-    with pytest.raises(lk.StateError, match="digest") as error:
+    with pytest.raises(lk.errors.StateError, match="digest") as error:
         restore_from(alone, tmp_path, ())
     assert any("document 1" in note for note in error.value.__notes__)
     assert any(str(second) in note for note in error.value.__notes__)
@@ -128,7 +128,9 @@ def test_a_cursor_where_nothing_can_be_planned_is_refused(index):
     document = json.loads(it.get_state())
     del document["digest"]
     document["cursors"] = {"0": [index]}
-    with pytest.raises(lk.StateError, match=rf"cursors.0: expected an index up to 2\*\*62, got {index}"):
+    with pytest.raises(
+        lk.errors.StateError, match=rf"cursors.0: expected an index up to 2\*\*62, got {index}"
+    ):
         it.set_state(json.dumps(document).encode())
 
 
@@ -143,7 +145,7 @@ it = iter(lk.load(range(10), batch_size=2, num_epochs=1))
 places = sorted(folder.iterdir())
 for encoding in ("utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"):
     "".encode(encoding)  # json looks for them
-with contextlib.suppress(lk.StateError):
+with contextlib.suppress(lk.errors.StateError):
     restore_from(it, places[0], ())  # what is imported once is imported
 seen = []
 watched = ("pickle.find_class", "exec", "compile", "marshal.loads", "os.system", "subprocess.Popen", "import")
@@ -151,7 +153,7 @@ sys.addaudithook(lambda event, arguments: seen.append((event, repr(arguments)[:2
 for place in places:
     try:
         restore_from(it, place, ())
-    except lk.StateError:
+    except lk.errors.StateError:
         pass
     else:
         raise AssertionError(place)

@@ -32,7 +32,7 @@ def make(kind: int) -> lk.DataLoader:
     ten = {"data_source": np.arange(100, 110), "sampler": lk.IndexSampler(10, seed=0, num_epochs=3)}
     endless = {**ten, "sampler": lk.IndexSampler(10, seed=0, shuffle=True)}
     two = {"logical_streams": 2, **endless}
-    mixture = lk.MixedSampler(
+    mixture = lk.samplers.MixedSampler(
         {"even": lk.IndexSampler(6, seed=0, shuffle=True), "odd": lk.IndexSampler(4)},
         weights=[(0, {"even": 1, "odd": 1}), (4, {"even": 0.1, "odd": 3}), (9, {"even": 1})],
     )
@@ -172,7 +172,7 @@ def given_to(loader: lk.DataLoader, state: bytes, allow: set[str], most: int = M
             warnings.simplefilter("ignore", UserWarning)
             try:
                 it.set_state(state, allow)
-            except (lk.StateError, lk.CheckpointMismatchError) as error:
+            except (lk.errors.StateError, lk.CheckpointMismatchError) as error:
                 refusal: Exception | None = error
             else:
                 refusal = None
@@ -265,5 +265,5 @@ def test_a_damaged_state_is_refused_or_means_the_same(shard, place, state):
 @given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
 def test_what_was_never_a_state_is_refused(shard, state):
     """Any bytes."""
-    with iter(LOADERS[0]) as it, pytest.raises(lk.StateError):
+    with iter(LOADERS[0]) as it, pytest.raises(lk.errors.StateError):
         it.set_state(state)

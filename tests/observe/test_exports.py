@@ -1,4 +1,4 @@
-"""`lk.progress` and `lk.PrometheusCollector`: what they show is what the iterator counted."""
+"""`tqdm.progress` and `prometheus.PrometheusCollector` of `lk.interop`: what they show is what the iterator counted."""
 
 import gc
 import io
@@ -25,7 +25,7 @@ def test_a_bar_is_right_after_a_resume():
     it = iter(loader())
     it.set_state(before.get_state())
     out = io.StringIO()
-    bar = lk.progress(it, file=out, mininterval=0, desc="train")
+    bar = lk.interop.tqdm.progress(it, file=out, mininterval=0, desc="train")
     assert (bar.n, bar.total) == (3, 8)
     assert len(list(bar)) == 5
     last = out.getvalue().replace("\r", "\n").strip().splitlines()[-1]
@@ -35,7 +35,7 @@ def test_a_bar_is_right_after_a_resume():
 def test_the_share_of_blocked_time_stands_behind_your_own_postfix():
     it = iter(loader(transformations=[lambda x: time.sleep(0.001) or x]))
     out = io.StringIO()
-    bar = lk.progress(it, file=out, mininterval=0)
+    bar = lk.interop.tqdm.progress(it, file=out, mininterval=0)
     for _ in bar:
         bar.set_postfix(loss=1.5)
     shown = out.getvalue()
@@ -45,21 +45,21 @@ def test_the_share_of_blocked_time_stands_behind_your_own_postfix():
 
 def test_a_bar_of_an_endless_stream_and_over_devices():
     jax = pytest.importorskip("jax")
-    endless = lk.progress(iter(lk.load(range(8))), file=io.StringIO())
+    endless = lk.interop.tqdm.progress(iter(lk.load(range(8))), file=io.StringIO())
     assert endless.total is None
     endless.close()
     place = jax.sharding.SingleDeviceSharding(jax.devices()[0])
     with lk.device_iterator(iter(loader()), place) as batches:
         next(batches)
-        bar = lk.progress(batches, file=io.StringIO())
+        bar = lk.interop.tqdm.progress(batches, file=io.StringIO())
         assert (bar.n, bar.total, len(list(bar))) == (1, 8, 7)
 
 
 def test_what_has_no_position_has_no_bar():
     with pytest.raises(
-        TypeError, match=r"it: expected an iterator .*, got DataLoader; write lk.progress\(iter"
+        TypeError, match=r"it: expected an iterator .*, got DataLoader; write lk.interop.tqdm.progress\(iter"
     ):
-        lk.progress(loader())
+        lk.interop.tqdm.progress(loader())
 
 
 def scraped(registry):
@@ -74,7 +74,7 @@ def scraped(registry):
 def test_a_scrape_gives_the_counters(options):
     registry = prometheus_client.CollectorRegistry()
     with iter(loader(transformations=[lambda x: x], **options)) as it:
-        registry.register(lk.PrometheusCollector(train=it))
+        registry.register(lk.interop.prometheus.PrometheusCollector(train=it))
         early = scraped(registry)
         assert len(list(it)) == 8
         late, stats = scraped(registry), it.stats()
@@ -96,7 +96,7 @@ def test_a_worker_that_replaces_another_goes_on_in_its_series():
     registry = prometheus_client.CollectorRegistry()
     made = lk.load(range(10_000), batch_size=8, worker_count=2)
     with made, iter(made) as it:
-        registry.register(lk.PrometheusCollector(train=it))
+        registry.register(lk.interop.prometheus.PrometheusCollector(train=it))
         for _ in range(20):
             next(it)
         early = scraped(registry)
@@ -116,7 +116,7 @@ def test_a_worker_that_replaces_another_goes_on_in_its_series():
 def test_two_loaders_are_told_apart_and_one_that_is_gone_is_not_held():
     registry = prometheus_client.CollectorRegistry()
     train, test = iter(loader()), iter(loader())
-    registry.register(lk.PrometheusCollector(train=train, test=test))
+    registry.register(lk.interop.prometheus.PrometheusCollector(train=train, test=test))
     next(train)
     found = scraped(registry)
     assert found["loaderkit_steps_total", ("loader", "train")] == 1
@@ -125,17 +125,22 @@ def test_two_loaders_are_told_apart_and_one_that_is_gone_is_not_held():
     gc.collect()
     assert {dict(key[1:])["loader"] for key in scraped(registry)} == {"train"}
     with pytest.raises(ValueError, match="Duplicated timeseries"):  # describe() tells the names
-        registry.register(lk.PrometheusCollector(other=train))
+        registry.register(lk.interop.prometheus.PrometheusCollector(other=train))
 
 
 def test_a_loader_has_its_workers_and_nothing_else_is_taken():
     registry = prometheus_client.CollectorRegistry()
     made = loader()
-    registry.register(lk.PrometheusCollector(train=made))
+    registry.register(lk.interop.prometheus.PrometheusCollector(train=made))
     assert "loaderkit_steps_total" not in {key[0] for key in scraped(registry)}
     with pytest.raises(TypeError, match="train: expected an iterator of a loader or a loader, got list"):
-        lk.PrometheusCollector(train=[1])
-    with pytest.raises(TypeError, match=r"got none; write lk.PrometheusCollector\(train=it\)"):
-        lk.PrometheusCollector()
-    with pytest.raises(TypeError, match=r"got one without a name; write lk.PrometheusCollector\(train=it\)"):
-        lk.PrometheusCollector(made)
+        lk.interop.prometheus.PrometheusCollector(train=[1])
+    with pytest.raises(
+        TypeError, match=r"got none; write lk.interop.prometheus.PrometheusCollector\(train=it\)"
+    ):
+        lk.interop.prometheus.PrometheusCollector()
+    with pytest.raises(
+        TypeError,
+        match=r"got one without a name; write lk.interop.prometheus.PrometheusCollector\(train=it\)",
+    ):
+        lk.interop.prometheus.PrometheusCollector(made)

@@ -74,7 +74,7 @@ def test_an_error_is_told_and_not_raised():
     assert isinstance(followed.steps[-1].error, ZeroDivisionError)
     assert "raised ZeroDivisionError" in followed._repr_html_()
     bad_batch = lk.load([np.zeros(2), np.zeros(3)], batch_size=2).follow(0)
-    assert isinstance(bad_batch.steps[-1].error, lk.BatchError)
+    assert isinstance(bad_batch.steps[-1].error, lk.errors.BatchError)
 
 
 def test_an_index_that_is_not_there():
@@ -151,7 +151,7 @@ def test_a_loader_is_described_by_a_record_that_is_not_dropped():
 
 def test_an_index_that_a_step_of_buckets_leaves_unused_is_refused():
     """It was said to be a row of the step, with another row's record."""
-    sampler = lk.LengthBucketSampler([3, 9, 2], [4, 9], 2, shuffle=False, num_epochs=1)
+    sampler = lk.samplers.LengthBucketSampler([3, 9, 2], [4, 9], 2, shuffle=False, num_epochs=1)
     loader = lk.DataLoader(data_source=[5, 6, 7], sampler=sampler, operations=[lk.Batch(global_batch_size=2)])
     assert [loader.follow(index).record_key for index in (0, 1, 2)] == [0, 2, 1]
     with pytest.raises(IndexError, match=r"^index: expected one that its step uses, from 2 to 2, got 3$"):

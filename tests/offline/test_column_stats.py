@@ -1,4 +1,4 @@
-"""`lk.column_stats` and `loaderkit inspect --values`: beside numpy, the same bits for any workers."""
+"""`lk.offline.column_stats` and `loaderkit inspect --values`: beside numpy, the same bits for any workers."""
 
 import json
 
@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 
 import loaderkit as lk
 from loaderkit.cli import main
-from loaderkit.offline import column_stats as module
+from loaderkit.offline import column_counts as module
 
 
 @given(st.lists(arrays(np.float64, st.integers(1, 5), elements=st.floats(-1e6, 1e6)), min_size=1, max_size=9))
@@ -39,7 +39,7 @@ def rows_of(count):
 
 def test_each_kind_of_column():
     rows = rows_of(600)
-    found = lk.column_stats(rows, vocabulary=2, quantiles=10)
+    found = lk.offline.column_stats(rows, vocabulary=2, quantiles=10)
     columns = found["columns"]
     ages = np.array([row["age"] for row in rows if row["age"] is not None])
     assert found["records"] == 600
@@ -57,20 +57,22 @@ def test_each_kind_of_column():
 
 def test_workers_change_no_bit():
     rows = rows_of(700)
-    assert lk.column_stats(rows, vocabulary=9) == lk.column_stats(rows, vocabulary=9, worker_count=2)
+    assert lk.offline.column_stats(rows, vocabulary=9) == lk.offline.column_stats(
+        rows, vocabulary=9, worker_count=2
+    )
 
 
 def test_many_values_are_sampled_by_a_hash_of_their_places(monkeypatch):
     monkeypatch.setattr(module, "MOST_VALUES", 100)
-    found = lk.column_stats([{"x": k} for k in range(1000)], quantiles=2)
+    found = lk.offline.column_stats([{"x": k} for k in range(1000)], quantiles=2)
     assert found["columns"]["x"]["quantiles"][1] == pytest.approx(500, abs=150)
-    alternating = lk.column_stats([{"x": k % 2} for k in range(1000)], quantiles=4)["columns"]["x"]
+    alternating = lk.offline.column_stats([{"x": k % 2} for k in range(1000)], quantiles=4)["columns"]["x"]
     assert alternating["quantiles"] == [0, 0.0, pytest.approx(0.5, abs=0.5), 1.0, 1]
     monkeypatch.setattr(module, "MOST_TERMS", 10)
     with pytest.raises(
         ValueError, match="vocabulary: expected columns of at most 10 distinct values, got more in 'x'"
     ):
-        lk.column_stats([{"x": k} for k in range(20)], vocabulary=3)
+        lk.offline.column_stats([{"x": k} for k in range(20)], vocabulary=3)
 
 
 def test_numbers_that_json_lacks_are_counted_and_left_out():
@@ -79,37 +81,37 @@ def test_numbers_that_json_lacks_are_counted_and_left_out():
         {"x": np.inf, "y": np.array([3.0, 4.0])},
         {"x": 3.0, "y": None},
     ]
-    found = lk.column_stats(rows)["columns"]
+    found = lk.offline.column_stats(rows)["columns"]
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     assert (found["x"]["not_finite"], found["x"]["mean"], found["y"]["not_finite"]) == (1, 2.0, 1)
     assert found["y"]["channels"]["mean"] == [3.0, 4.0]
-    assert lk.column_stats([{"x": 2**60 + 1}])["columns"]["x"]["max"] == 2**60 + 1
+    assert lk.offline.column_stats([{"x": 2**60 + 1}])["columns"]["x"]["max"] == 2**60 + 1
 
 
 def test_pictures_of_many_sizes_and_a_grey_one():
     """Channels are told of as long as all arrays have as many."""
     pictures = [{"p": np.full((2 + k, 3, 3), k, np.uint8)} for k in range(20)]
-    (column,) = lk.column_stats(pictures)["columns"].values()
+    (column,) = lk.offline.column_stats(pictures)["columns"].values()
     assert len(column["channels"]["mean"]) == 3
     for shape in ((4, 4), (4, 1)):
-        (column,) = lk.column_stats([*pictures, {"p": np.zeros(shape, np.uint8)}])["columns"].values()
+        (column,) = lk.offline.column_stats([*pictures, {"p": np.zeros(shape, np.uint8)}])["columns"].values()
         assert column["count"] == 21 and "channels" not in column
 
 
 def test_columns_that_come_and_go():
-    found = lk.column_stats([{"a": 1}, {"a": 2, "b": 3}, {"b": 4}])["columns"]
+    found = lk.offline.column_stats([{"a": 1}, {"a": 2, "b": 3}, {"b": 4}])["columns"]
     assert (found["a"]["count"], found["a"]["missing"]) == (2, 1)
     assert (found["b"]["count"], found["b"]["missing"]) == (2, 1)
-    assert lk.column_stats([1.0, 2.0])["columns"]["record"]["mean"] == 1.5
+    assert lk.offline.column_stats([1.0, 2.0])["columns"]["record"]["mean"] == 1.5
 
 
 def test_arguments_that_cannot_be():
     with pytest.raises(TypeError, match="columns: expected a list of names"):
-        lk.column_stats([{"a": 1}], "a")
+        lk.offline.column_stats([{"a": 1}], "a")
     with pytest.raises(ValueError, match="columns: expected some of 'a', got 'b'"):
-        lk.column_stats([{"a": 1}], ["b"])
+        lk.offline.column_stats([{"a": 1}], ["b"])
     with pytest.raises(ValueError, match="quantiles: expected 2 or more"):
-        lk.column_stats([{"a": 1}], quantiles=1)
+        lk.offline.column_stats([{"a": 1}], quantiles=1)
 
 
 def test_the_command_writes_what_features_take(tmp_path, capsys):
@@ -137,7 +139,7 @@ def test_words_of_an_array_are_plain():
     source = lk.ArrayDataSource(
         {"city": np.array(["Ulm", "Ulm", "Kiel"]), "raw": np.array([b"a", b"b", b"a"])}
     )
-    columns = lk.column_stats(source, vocabulary=2)["columns"]
+    columns = lk.offline.column_stats(source, vocabulary=2)["columns"]
     words = columns["city"]["vocabulary"] + columns["raw"]["vocabulary"]
     assert words == [["Ulm", 2], ["Kiel", 1], ["a", 2], ["b", 1]] and {type(word) for word, _ in words} == {
         str
@@ -148,11 +150,11 @@ def test_words_of_an_array_are_plain():
 
 def test_tuples_and_values_that_are_no_arrays():
     """Each place of a tuple is a column; a list of lists of different lengths is of no kind that has numbers."""
-    found = lk.column_stats([(np.ones(2), 3, [[1], [2, 3]]), (np.zeros(2), 5, [])])["columns"]
+    found = lk.offline.column_stats([(np.ones(2), 3, [[1], [2, 3]]), (np.zeros(2), 5, [])])["columns"]
     assert {name: column["kind"] for name, column in found.items()} == {
         "0": "array",
         "1": "integer",
         "2": "other",
     }
     assert found["1"]["mean"] == 4.0 and found["0"]["mean"] == 0.5
-    assert lk.column_stats([(1, 2)], ["1"])["columns"]["1"]["max"] == 2
+    assert lk.offline.column_stats([(1, 2)], ["1"])["columns"]["1"]["max"] == 2

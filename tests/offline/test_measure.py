@@ -1,4 +1,4 @@
-"""lk.measure: a value for each record in an array file, made once, and continued after a kill."""
+"""lk.offline.measure: a value for each record in an array file, made once, and continued after a kill."""
 
 import contextlib
 import dataclasses
@@ -19,7 +19,7 @@ import pytest
 import loaderkit as lk
 from loaderkit._base.canonical_json import sealed
 from loaderkit.offline.array_file import open_array
-from loaderkit.offline.measure import BATCH, SAVED_EVERY
+from loaderkit.offline.measuring import BATCH, SAVED_EVERY
 
 RECORDS = 3 * BATCH + 7
 
@@ -57,7 +57,7 @@ def path(tmp_path):
 
 
 def test_it_is_a_file_that_numpy_reads(path):
-    values = lk.measure(Named(), double, path)
+    values = lk.offline.measure(Named(), double, path)
     assert values.tolist() == np.load(path).tolist() == np.load(path, mmap_mode="r").tolist()
     assert values.tolist() == [2 * key for key in range(RECORDS)]
     assert values.dtype == np.int64
@@ -76,62 +76,65 @@ def test_it_is_a_file_that_numpy_reads(path):
     ],
 )
 def test_numbers_keep_their_dtype(path, fn, dtype):
-    values = lk.measure(Named(100), fn, path)
+    values = lk.offline.measure(Named(100), fn, path)
     assert values.dtype == dtype
     assert values.tolist() == [fn(key).item() if hasattr(fn(key), "item") else fn(key) for key in range(100)]
 
 
 def test_labels_are_numbered_by_first_use(path):
-    codes = lk.measure(Named(), lambda key: "cba"[key * 3 // RECORDS], path)
+    codes = lk.offline.measure(Named(), lambda key: "cba"[key * 3 // RECORDS], path)
     assert codes.dtype == np.int32
-    assert lk.read_labels(path) == ["c", "b", "a"]
+    assert lk.offline.read_labels(path) == ["c", "b", "a"]
     assert codes.tolist() == [key * 3 // RECORDS for key in range(RECORDS)]
 
 
 def test_labels_of_numbers_is_an_error(path):
-    lk.measure(Named(3), double, path)
+    lk.offline.measure(Named(3), double, path)
     with pytest.raises(
         ValueError, match=r"values.npy: expected values of a function that gives labels, got numbers"
     ):
-        lk.read_labels(path)
+        lk.offline.read_labels(path)
 
 
 def test_workers_give_the_same_bytes(path, tmp_path):
-    lk.measure(Named(), lambda key: "cba"[key % 3], path)
-    lk.measure(Named(), lambda key: "cba"[key % 3], str(tmp_path / "other"), worker_count=2)
+    lk.offline.measure(Named(), lambda key: "cba"[key % 3], path)
+    lk.offline.measure(Named(), lambda key: "cba"[key % 3], str(tmp_path / "other"), worker_count=2)
     assert (tmp_path / "other").read_bytes() == Path(path).read_bytes()
 
 
 def test_a_second_call_reads_a_few_records_only(path):
-    lk.measure(Named(), double, path)
+    lk.offline.measure(Named(), double, path)
     source = Named()
-    assert lk.measure(source, double, path)[-1] == 2 * (RECORDS - 1)
+    assert lk.offline.measure(source, double, path)[-1] == 2 * (RECORDS - 1)
     assert len(source.reads) <= 3
 
 
 def test_another_source_is_an_error_that_names_both(path):
-    lk.measure(Named(), double, path)
-    for ask in (lambda: lk.measure(Named(5), double, path), lambda: lk.read_array(path, source=Named(5))):
+    lk.offline.measure(Named(), double, path)
+    for ask in (
+        lambda: lk.offline.measure(Named(5), double, path),
+        lambda: lk.offline.read_array(path, source=Named(5)),
+    ):
         with pytest.raises(
             ValueError, match=rf"values.npy: expected values of .*Named.*another source with {RECORDS}"
         ):
             ask()
-    assert lk.read_array(path, source=Named()).tolist() == lk.read_array(path).tolist()
+    assert lk.offline.read_array(path, source=Named()).tolist() == lk.offline.read_array(path).tolist()
 
 
 def test_another_function_is_an_error(path):
-    lk.measure(Named(), double, path)
+    lk.offline.measure(Named(), double, path)
     with pytest.raises(ValueError, match=r"expected values of <lambda>, got those of double"):
-        lk.measure(Named(), lambda key: key, path)
+        lk.offline.measure(Named(), lambda key: key, path)
 
 
 def test_a_function_that_changed_is_an_error(path):
-    lk.measure(Named(), lambda key: key, path)
+    lk.offline.measure(Named(), lambda key: key, path)
     with pytest.raises(
         ValueError,
         match=r"another function of this name: it gives 1161 for record_key 387 \(file-387\), where",
     ):
-        lk.measure(Named(), lambda key: 3 * key, path)
+        lk.offline.measure(Named(), lambda key: 3 * key, path)
 
 
 @dataclass(frozen=True)
@@ -143,25 +146,25 @@ class Times:
 
 
 def test_a_functions_parameters_are_compared(path):
-    lk.measure(Named(), Times(2), path)
+    lk.offline.measure(Named(), Times(2), path)
     with pytest.raises(
         ValueError, match=r'expected values of Times \{"factor":3\}, got those of Times \{"factor":2\}'
     ):
-        lk.measure(Named(), Times(3), path)
+        lk.offline.measure(Named(), Times(3), path)
 
 
 def test_a_bad_record_is_named_and_what_was_measured_is_kept(path):
     with pytest.raises(OSError, match="truncated") as caught:
-        lk.measure(Named(bad={2 * BATCH + 1}), double, path)
+        lk.offline.measure(Named(bad={2 * BATCH + 1}), double, path)
     assert f"record_key {2 * BATCH + 1}" in "".join(caught.value.__notes__)
     mended = Named()
-    lk.measure(mended, double, path)
+    lk.offline.measure(mended, double, path)
     assert min(set(mended.reads) - {0, BATCH - 1, BATCH, 2 * BATCH - 1}) == 2 * BATCH
     assert not os.path.exists(f"{path}.partial")
 
 
 def test_a_value_for_a_bad_record(path):
-    values = lk.measure(
+    values = lk.offline.measure(
         Named(bad={3}), double, path, on_record_error=lambda error, record: -record.record_key
     )
     assert values[:5].tolist() == [0, 2, 4, -3, 8]
@@ -172,7 +175,7 @@ def test_a_record_without_a_value_is_refused(path, policy):
     with pytest.raises(
         ValueError, match="on_record_error: expected 'raise' or a function that gives the value"
     ):
-        lk.measure(Named(), double, path, on_record_error=policy)
+        lk.offline.measure(Named(), double, path, on_record_error=policy)
 
 
 @pytest.mark.parametrize(
@@ -197,27 +200,27 @@ def test_a_record_without_a_value_is_refused(path, policy):
 )
 def test_a_value_that_does_not_fit_names_its_record(path, fn, text):
     with pytest.raises(TypeError, match=text):
-        lk.measure(Named(), fn, path)
+        lk.offline.measure(Named(), fn, path)
     assert not os.path.exists(path)
 
 
 def test_too_many_labels(path, monkeypatch):
     monkeypatch.setattr("loaderkit.offline.measured_values.MOST_LABELS", 10)
     with pytest.raises(ValueError, match="at most 10 different labels, got another, '10', for record_key 10"):
-        lk.measure(Named(), str, path)
+        lk.offline.measure(Named(), str, path)
 
 
 def test_arguments(path):
     with pytest.raises(TypeError, match="fn: expected a function of a record, got 3"):
-        lk.measure([1], 3, path)
+        lk.offline.measure([1], 3, path)
     with pytest.raises(TypeError, match="source: expected an object"):
-        lk.measure(iter([1]), abs, path)
+        lk.offline.measure(iter([1]), abs, path)
 
 
 SCRIPT = """
     import os, signal, sys
     import loaderkit as lk
-    import loaderkit.offline.measure as measuring
+    import loaderkit.offline.measuring as measuring
     import loaderkit.offline.partial_array as partial
 
     measuring.SAVED_EVERY = 0
@@ -250,7 +253,7 @@ SCRIPT = """
         def fingerprint(self):
             return {"records": 1000}
 
-    lk.measure(Squares(), abs, path)
+    lk.offline.measure(Squares(), abs, path)
 """
 
 
@@ -297,7 +300,7 @@ def test_what_is_left_is_measured_only(path):
         return key
 
     with pytest.raises(StopError):
-        lk.measure(Named(), stopping, path, version=1)
+        lk.offline.measure(Named(), stopping, path, version=1)
     with open(f"{path}.partial/progress.json") as file:
         assert json.load(file)["done"] == 3 * BATCH
 
@@ -305,7 +308,7 @@ def test_what_is_left_is_measured_only(path):
         return key
 
     source = Named()
-    assert lk.measure(source, stopping, path, version=1).tolist() == list(range(RECORDS))
+    assert lk.offline.measure(source, stopping, path, version=1).tolist() == list(range(RECORDS))
     assert len(source.reads) <= 7 + 3
 
 
@@ -318,7 +321,7 @@ def test_a_function_that_changed_since_a_kill(path):
         return key
 
     with pytest.raises(ValueError, match="stop"):
-        lk.measure(Named(), stopping, path)
+        lk.offline.measure(Named(), stopping, path)
 
     def stopping(key):
         return key + (
@@ -329,21 +332,21 @@ def test_a_function_that_changed_since_a_kill(path):
         lk.errors.ResumeMismatchError,
         match=r"partial: .*function: .* '    if key > 512:' there and '    return key \+ .*; allow|delete it to begin",
     ):
-        lk.measure(Named(), stopping, path)
+        lk.offline.measure(Named(), stopping, path)
     with pytest.raises(ValueError, match=r"^allow: expected a set of 'source', 'function', 'libraries', got"):
-        lk.measure(Named(), stopping, path, allow="function")
-    assert lk.measure(Named(), stopping, path, allow={"function"})[-1] == RECORDS - 1
+        lk.offline.measure(Named(), stopping, path, allow="function")
+    assert lk.offline.measure(Named(), stopping, path, allow={"function"})[-1] == RECORDS - 1
 
 
 def test_a_function_that_changed_since_the_file_was_made(path):
-    lk.measure(Named(), lambda key: key, path)
+    lk.offline.measure(Named(), lambda key: key, path)
     changed = lambda key: key + (key == 5)  # noqa: E731 - of the name <lambda>
     with pytest.raises(
         lk.errors.ResumeMismatchError,
         match=r"values\.npy: .*function: code: function: 'lambda key: key' there",
     ):
-        lk.measure(Named(), changed, path)
-    assert lk.measure(Named(), changed, path, allow={"function"}).tolist() == [*range(RECORDS)]
+        lk.offline.measure(Named(), changed, path)
+    assert lk.offline.measure(Named(), changed, path, allow={"function"}).tolist() == [*range(RECORDS)]
 
 
 @pytest.mark.parametrize("bad", [{2 * BATCH}, set()])
@@ -354,39 +357,39 @@ def test_a_function_that_was_renamed(path, bad):
         return 2 * key
 
     with contextlib.suppress(OSError):
-        lk.measure(Named(bad=bad), double, path)
+        lk.offline.measure(Named(bad=bad), double, path)
     with pytest.raises(ValueError, match="double"):
-        lk.measure(Named(), twice, path)
+        lk.offline.measure(Named(), twice, path)
     with pytest.raises(ValueError, match="another function of this name"):
-        lk.measure(Named(), lambda key: 3 * key, path, allow={"function"})
-    assert lk.measure(Named(), twice, path, allow={"function"})[-1] == 2 * (RECORDS - 1)
+        lk.offline.measure(Named(), lambda key: 3 * key, path, allow={"function"})
+    assert lk.offline.measure(Named(), twice, path, allow={"function"})[-1] == 2 * (RECORDS - 1)
 
 
 def test_a_partial_file_of_another_source_is_an_error(path):
     with pytest.raises(OSError, match="truncated"):
-        lk.measure(Named(bad={2 * BATCH}), double, path)
+        lk.offline.measure(Named(bad={2 * BATCH}), double, path)
     with pytest.raises(
         lk.errors.ResumeMismatchError,
         match=r"values.npy.partial: expected files of this run.* source: records: 775 there and 5 here",
     ):
-        lk.measure(Named(5), double, path)
+        lk.offline.measure(Named(5), double, path)
 
 
 def test_a_state_of_another_version_begins_again(path, caplog):
     with pytest.raises(OSError, match="truncated"):
-        lk.measure(Named(bad={2 * BATCH}), double, path)
+        lk.offline.measure(Named(bad={2 * BATCH}), double, path)
     progress = f"{path}.partial/progress.json"
     with open(progress) as file:
         document = json.load(file)
     with open(progress, "w") as file:
         json.dump(sealed({**document, "state": "{}"}), file)
-    assert lk.measure(Named(), double, path).tolist() == [2 * key for key in range(RECORDS)]
+    assert lk.offline.measure(Named(), double, path).tolist() == [2 * key for key in range(RECORDS)]
     assert "measuring from the beginning" in caplog.text
 
 
 @pytest.mark.parametrize("spoil", ["cut", "other end", "no trailer", "text", "two axes"])
 def test_other_files_are_refused(path, spoil):
-    lk.measure(Named(5), double, path)
+    lk.offline.measure(Named(5), double, path)
     whole = Path(path).read_bytes()
     if spoil == "cut":
         content = whole[:-3]
@@ -399,13 +402,15 @@ def test_other_files_are_refused(path, spoil):
         content = Path(path).read_bytes()
     with open(path, "wb") as file:
         file.write(content)
-    with pytest.raises(lk.DataFormatError, match=r"values.npy: expected an array file of lk.measure, got .*"):
-        lk.read_array(path)
+    with pytest.raises(
+        lk.errors.DataFormatError, match=r"values.npy: expected an array file of lk.offline.measure, got .*"
+    ):
+        lk.offline.read_array(path)
 
 
 def test_a_missing_file(path):
     with pytest.raises(FileNotFoundError):
-        lk.read_array(path)
+        lk.offline.read_array(path)
 
 
 def test_saves_are_seldom():
@@ -420,18 +425,19 @@ def test_a_damaged_progress_is_an_error_that_says_what_to_delete(tmp_path, conte
 
     folder = tmp_path / "lengths.npy.partial"
     with pytest.raises(OSError, match="stop"):
-        lk.measure(["a"], failing, tmp_path / "lengths.npy", version=1)
+        lk.offline.measure(["a"], failing, tmp_path / "lengths.npy", version=1)
     (folder / "progress.json").write_bytes(content)
     with pytest.raises(
-        lk.DataFormatError, match=r"progress.json: expected the progress of lk.measure, got .*; delete"
+        lk.errors.DataFormatError,
+        match=r"progress.json: expected the progress of lk.offline.measure, got .*; delete",
     ):
-        lk.measure(["a"], len, tmp_path / "lengths.npy", version=1)
+        lk.offline.measure(["a"], len, tmp_path / "lengths.npy", version=1)
 
 
 @pytest.mark.parametrize("version", ["0.1", "now"])
 def test_a_damaged_array_file_gives_no_other_value(path, version):
     """A flipped bit of a value, of a label or of what the values are of."""
-    lk.measure(["a", "b"] * 40_000, str, path)
+    lk.offline.measure(["a", "b"] * 40_000, str, path)
     if version == "0.1":
         array, trailer = open_array(path)
         document = dataclasses.asdict(trailer)
@@ -443,26 +449,28 @@ def test_a_damaged_array_file_gives_no_other_value(path, version):
     labels = whole.index(b'"labels"') + 12
     for place in (128, 100_003, 320_000, *((labels,) if version == "now" else ())):
         Path(path).write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-        for read in (lk.read_array, lk.read_labels):
-            with pytest.raises(lk.ChecksumError, match=r"values\.npy: .*; delete it to measure again"):
+        for read in (lk.offline.read_array, lk.offline.read_labels):
+            with pytest.raises(lk.errors.ChecksumError, match=r"values\.npy: .*; delete it to measure again"):
                 read(path)
     Path(path).write_bytes(whole)
-    assert lk.read_labels(path) == ["a", "b"]
+    assert lk.offline.read_labels(path) == ["a", "b"]
 
 
 def test_damaged_progress_is_no_progress(path):
     """A flipped bit of a value that was saved, or of what says how far the file is."""
     with pytest.raises(OSError, match="truncated"):
-        lk.measure(Named(bad={2 * BATCH}), double, path)
+        lk.offline.measure(Named(bad={2 * BATCH}), double, path)
     for name, place in (("values.npy", 200), ("progress.json", None)):
         file = Path(f"{path}.partial/{name}")
         whole = file.read_bytes()
         place = place or whole.index(b'"done": ') + 8
         file.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-        with pytest.raises(lk.ChecksumError, match=rf"{name}: .*; delete .* to measure from the beginning"):
-            lk.measure(Named(), double, path)
+        with pytest.raises(
+            lk.errors.ChecksumError, match=rf"{name}: .*; delete .* to measure from the beginning"
+        ):
+            lk.offline.measure(Named(), double, path)
         file.write_bytes(whole)
-    assert len(lk.measure(Named(), double, path)) == RECORDS
+    assert len(lk.offline.measure(Named(), double, path)) == RECORDS
 
 
 def test_a_full_disk_is_named(path, tmp_path):
@@ -472,7 +480,7 @@ def test_a_full_disk_is_named(path, tmp_path):
     resource.setrlimit(resource.RLIMIT_FSIZE, (4_000, limits[1]))
     try:
         with pytest.raises(OSError, match=r"File too large: '.*values\.npy'"):
-            lk.measure(Named(), double, path)
+            lk.offline.measure(Named(), double, path)
         with pytest.raises(OSError, match=r"File too large: '.*(\.lkx|\.part)'"):
             lk.TarDataSource(tmp_path / "a.tar")
     finally:

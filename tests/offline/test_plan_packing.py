@@ -222,7 +222,7 @@ def test_blocks_follow_the_order(how):
     plain = lk.plan_packing(lengths[keys], 2048, how=how, block=64)
     assert rows_of(ordered) == [[(keys[d], start, n) for d, start, n in row] for row in rows_of(plain)]
     assert ordered.fingerprint() != plain.fingerprint()
-    some = lk.plan_packing(lengths, 2048, how=how, order=lk.KeysSampler([7, 3], num_epochs=1))
+    some = lk.plan_packing(lengths, 2048, how=how, order=lk.samplers.KeysSampler([7, 3], num_epochs=1))
     assert {document for row in rows_of(some) for document, *_ in row} == {3, 7}
 
 
@@ -245,17 +245,21 @@ def test_an_order_of_other_documents():
 def test_lengths_that_were_measured(tmp_path):
     """A plan knows which source its lengths are of; those of two sources aren't taken together."""
     texts = ["abc", "ab", "a"]
-    lengths = lk.measure(texts, len, tmp_path / "lengths.npy")
-    lk.measure(["abc", "ab", "b"], len, tmp_path / "others.npy")
+    lengths = lk.offline.measure(texts, len, tmp_path / "lengths.npy")
+    lk.offline.measure(["abc", "ab", "b"], len, tmp_path / "others.npy")
     plan = lk.plan_packing(tmp_path / "lengths.npy", 4)
     assert plan.fingerprint() == lk.plan_packing(lengths, 4).fingerprint()
     assert plan.measured_source == open_array(tmp_path / "lengths.npy")[1].source
     assert lk.plan_packing(np.array(lengths), 4).measured_source is None
     both = {"a": tmp_path / "lengths.npy", "b": tmp_path / "others.npy"}
-    with pytest.raises(ValueError, match=r"^lengths: expected files that lk\.measure wrote of one source"):
+    with pytest.raises(
+        ValueError, match=r"^lengths: expected files that lk\.offline\.measure wrote of one source"
+    ):
         lk.plan_packing(both, {"a": 4, "b": 4}, how="first_fit")
     np.save(tmp_path / "own.npy", [3])
-    with pytest.raises(lk.DataFormatError, match=r"own\.npy: expected an array file of lk\.measure"):
+    with pytest.raises(
+        lk.errors.DataFormatError, match=r"own\.npy: expected an array file of lk\.offline\.measure"
+    ):
         lk.plan_packing(tmp_path / "own.npy", 4)
 
 
@@ -364,11 +368,11 @@ def test_files_that_are_not_the_plan(tmp_path):
     frame = bytearray(whole)
     frame[-120] ^= 1
     path.write_bytes(frame)
-    with pytest.raises(lk.ChecksumError, match=r"a\.plan: bytes 352 to 488 .*; delete it to plan again"):
+    with pytest.raises(lk.errors.ChecksumError, match=r"a\.plan: bytes 352 to 488 .*; delete it to plan again"):
         lk.plan_packing([3, 2, 1], 4, path)
     for damaged in (whole[:-1], whole[:10], b"", b"text" * 99):
         path.write_bytes(damaged)
-        with pytest.raises(lk.DataFormatError, match=r"a\.plan: expected a file of lk.plan_packing, got "):
+        with pytest.raises(lk.errors.DataFormatError, match=r"a\.plan: expected a file of lk.plan_packing, got "):
             lk.plan_packing([3, 2, 1], 4, path)
 
 
@@ -384,7 +388,7 @@ def test_a_damaged_plan_gives_no_other_row(tmp_path, how):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << place % 8]) + whole[place + 1 :])
         try:
             rows = make().rows(range(len(expected.counts)))
-        except (lk.ChecksumError, lk.DataFormatError) as error:
+        except (lk.errors.ChecksumError, lk.errors.DataFormatError) as error:
             told = re.fullmatch(r".*a\.plan: (bytes ([\d,]+) to ([\d,]+))?.*; delete it to plan again.*", str(error))
             begin, end = (int((each or "").replace(",", "") or place) for each in told.groups()[1:])
             found.add(type(error).__name__ if begin <= place <= end else "misplaced")
@@ -418,5 +422,5 @@ def test_a_damaged_plan_is_no_bad_record(policy, tmp_path):
     words[len(words) // 4] ^= 1
     words.flush()
     os.utime(tmp_path / "a.plan", ns=(seen.st_atime_ns, seen.st_mtime_ns))  # a disk that fails writes no time
-    with pytest.raises(lk.ChecksumError, match=r"a\.plan"):
+    with pytest.raises(lk.errors.ChecksumError, match=r"a\.plan"):
         list(loader)

@@ -49,7 +49,7 @@ def about(lost: int, index: int) -> str:
     plan = plan_of(loader)
     ledger = Ledger({index - k: 39 for k in range(lost)})
     at = plan.first_position()._replace(losses=BadRecords(ledger))
-    with pytest.raises(lk.BadRecordsError) as raised:
+    with pytest.raises(lk.errors.BadRecordsError) as raised:
         plan.check_bad_records(at, Loss(0, index, index, 39, "Map", "bad"))
     return str(raised.value).partition(" records are bad")[0]
 

@@ -111,7 +111,9 @@ def test_a_folder_is_named(folder):
 
 
 def test_an_index_that_is_data_is_not_to_be_removed(folder):
-    with pytest.raises(lk.DataFormatError, match=r"expected an index of loaderkit, .* got a file") as error:
+    with pytest.raises(
+        lk.errors.DataFormatError, match=r"expected an index of loaderkit, .* got a file"
+    ) as error:
         BlocksDataSource(folder / "train-0.blocks", index=folder / "train-2.blocks")
     assert "remove" not in str(error.value)
 
@@ -167,7 +169,7 @@ def test_an_index_with_checksums_is_exact(tmp_path):
             build_index(
                 ShardSet([str(path)]), LinesFormat(), f"{path}.lkx", options=ScanOptions(checksums=checksums)
             )
-            told[name, checksums] = lk.LinesDataSource(path)
+            told[name, checksums] = lk.formats.LinesDataSource(path)
     prints = {key: source.fingerprint() for key, source in told.items()}
     exact = prints["one", True].pop("checksums"), prints["two", True].pop("checksums")
     assert exact[0] != exact[1] and all(each == prints["one", False] for each in prints.values())
@@ -207,7 +209,7 @@ def test_a_file_edited_beside_the_samples_and_an_index_with_checksums(tmp_path, 
     values = [b"%09d" % number * (size // 9) for number in range(count)]
     path = str(tmp_path / name)
     content, format_, make = {
-        "a.txt": (b"".join(value + b"\n" for value in values), LinesFormat(), lk.LinesDataSource),
+        "a.txt": (b"".join(value + b"\n" for value in values), LinesFormat(), lk.formats.LinesDataSource),
         "a.tfrecord": (
             tfrecord(values),
             TFRecordFormat(),
@@ -232,7 +234,9 @@ def test_a_file_edited_beside_the_samples_and_an_index_with_checksums(tmp_path, 
             assert other.__getitems__(keys) == [expected[key] for key in keys] and other.fingerprint() == told
     for other in [*copies, make(path)]:
         for keys in ([edited], [edited, 0], range(count)):
-            with pytest.raises(lk.FileChangedError, match=f"record {edited} doesn't have its checksum"):
+            with pytest.raises(
+                lk.errors.FileChangedError, match=f"record {edited} doesn't have its checksum"
+            ):
                 other.__getitems__(keys)
     monkeypatch.setattr("loaderkit._record_index.record_index.has_fast_crc32c", lambda: False)
     without = make(path)

@@ -39,7 +39,7 @@ def iterates():
     for use in (lambda: next(it), it.peek, lambda: first._shared_executor._executor.next(0)):
         try:
             use()
-        except lk.IteratorClosedError as error:
+        except lk.errors.IteratorClosedError as error:
             assert "forked" in str(error) and "iter(loader)" in str(error)
         else:
             raise AssertionError("it went on")

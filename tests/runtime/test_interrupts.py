@@ -126,7 +126,7 @@ def test_a_closed_loader_says_so_although_an_interrupt_poisoned_its_executor():
     with pytest.raises(KeyboardInterrupt):
         list(it)
     loader.close()
-    with pytest.raises(lk.IteratorClosedError, match="the loader was closed"):
+    with pytest.raises(lk.errors.IteratorClosedError, match="the loader was closed"):
         next(it)
 
 

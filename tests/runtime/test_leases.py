@@ -227,7 +227,7 @@ def test_what_cannot_fit_is_an_error_that_says_what_was_asked_and_what_is_left()
         it = iter(loader)
         assert [next(it) for _ in range(5)] == [*range(5)]
         with pytest.raises(
-            lk.ArenaMemoryError, match=r"expected [\d,]+ bytes more .* got [\d,]+ available"
+            lk.errors.ArenaMemoryError, match=r"expected [\d,]+ bytes more .* got [\d,]+ available"
         ) as error:
             next(it)
         assert "prefetch_batches" in str(error.value)

@@ -211,7 +211,9 @@ def test_an_operation_that_is_refused_something_has_the_limit_in_a_note(kind, wo
 def test_a_worker_that_may_map_no_memory_names_the_limit_and_no_record():
     """Nothing is wrong with the record that it was at, and the next worker would have the same limit."""
     with ends(), numbers(64, TakesAllMemory(), lk.Batch(16), worker_count=1) as made:
-        with pytest.raises((lk.ArenaMemoryError, lk.WorkerError), match=r"RLIMIT_AS is [0-9,]+ ") as raised:
+        with pytest.raises(
+            (lk.errors.ArenaMemoryError, lk.WorkerError), match=r"RLIMIT_AS is [0-9,]+ "
+        ) as raised:
             list(made)
         assert "index" not in str(raised.value)
 

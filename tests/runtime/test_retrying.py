@@ -232,7 +232,7 @@ def test_reads_ahead_that_are_tried_again_hide_no_transform_that_stands_still(tm
             worker_kind="process",
             worker_timeout=0.6,
         ) as loader,
-        pytest.raises(lk.WorkerTimeoutError),
+        pytest.raises(lk.errors.WorkerTimeoutError),
     ):
         next(iter(loader))
 

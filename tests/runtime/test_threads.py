@@ -83,7 +83,7 @@ def test_closing_ends_the_wait_of_another_thread(tmp_path, what):
         waiting = executor.submit(next, it)
         trap.caught()
         (it if what == "iterator" else loader).close()
-        with pytest.raises(lk.IteratorClosedError):
+        with pytest.raises(lk.errors.IteratorClosedError):
             waiting.result()
         loader.close()
 

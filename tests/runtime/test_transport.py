@@ -224,7 +224,7 @@ def test_memory_that_runs_out_is_an_error_before_it_does(monkeypatch):
 
     with numbers(16, rows, lk.Batch(4), worker_count=1) as loader, iter(loader) as it:
         monkeypatch.setattr(arena, "available_memory", lambda: 3 << 20)
-        with pytest.raises(lk.ArenaMemoryError) as error:
+        with pytest.raises(lk.errors.ArenaMemoryError) as error:
             next(it)
         text = str(error.value)
         asked, left = (int(n.replace(",", "")) for n in re.findall(r"[\d,]+\d", text)[:2])

@@ -93,7 +93,7 @@ def test_a_byte_that_changes_on_the_way_is_an_error(name, kind, says):
         taken = [next(it) for _ in range(8)]
         flip_a_byte_of_next(loader)
         for _ in range(2):
-            with pytest.raises(lk.ChecksumError, match=says):
+            with pytest.raises(lk.errors.ChecksumError, match=says):
                 taken += iter(it.__next__, None)
         with pytest.raises(ValueError, match="names no single record"):
             it.state_past_error()
@@ -109,7 +109,7 @@ def test_the_memory_of_a_batch_that_changed_is_used_again(kind):
         for _ in range(8):
             next(it)
         flip_a_byte_of_next(loader)
-        with pytest.raises(lk.ChecksumError):
+        with pytest.raises(lk.errors.ChecksumError):
             list(it)
         it.close()
         executor: Any = executor_of(loader)
@@ -153,7 +153,7 @@ def test_rows_that_change_before_a_batch_is_finished_are_a_failure():
     assert result.failure is None and output[0][0]["x"].shape == (4, 16)
     room.bytes[70] ^= 4
     result, _ = runner.do(finish)
-    assert isinstance(result.failure.error, lk.ChecksumError)
+    assert isinstance(result.failure.error, lk.errors.ChecksumError)
 
 
 @given(st.data())
@@ -170,7 +170,7 @@ def test_any_byte_of_a_sealed_batch_is_covered(data):
     seals = layout.nbytes(rows) - 64
     covered += [seals + 8 * lo + k for lo in cuts[:-1] for k in range(8)]
     room[data.draw(st.sampled_from(covered))] ^= 1 << data.draw(st.integers(0, 7))
-    with pytest.raises(lk.ChecksumError):
+    with pytest.raises(lk.errors.ChecksumError):
         layout.check(room, rows, 0, rows)
 
 
@@ -182,7 +182,7 @@ def test_any_byte_of_a_sealed_parcel_is_covered(data):
     parcel.write(memoryview(room))
     unpack(memoryview(room))
     room[data.draw(st.integers(32, parcel.nbytes - 1))] ^= 1 << data.draw(st.integers(0, 7))
-    with pytest.raises(lk.ChecksumError):
+    with pytest.raises(lk.errors.ChecksumError):
         unpack(memoryview(room))
 
 

@@ -135,5 +135,5 @@ def test_why_no_more_workers_are_started():
         error
     )
     error = error_of(GiveUp("late start", 1, "no sign of life for 60 s (the kernel says S)"), NAME)
-    assert isinstance(error, lk.WorkerTimeoutError)
+    assert isinstance(error, lk.errors.WorkerTimeoutError)
     assert str(error) == f"{NAME} didn't get ready: no sign of life for 60 s (the kernel says S)"

@@ -383,7 +383,7 @@ def test_after_worker_timeout_it_raises_in_its_place(tmp_path, kind, caplog):
         it.start_prefetch()
         trap.caught()
         given = [next(it), next(it)]
-        with pytest.raises(lk.WorkerTimeoutError, match="no sign of life for 0") as error:
+        with pytest.raises(lk.errors.WorkerTimeoutError, match="no sign of life for 0") as error:
             next(it)
         assert all_same(given, list(numbers(8, row, lk.Batch(4))))
         assert set(error.value.record_keys) == {8, 9} and isinstance(error.value, TimeoutError)
@@ -423,7 +423,7 @@ def test_a_record_that_never_ends_is_named(tmp_path, kind):
     with numbers(24, stuck, task_rows=6, max_worker_restarts=1, **options) as loader:
         it = iter(loader)
         given = [next(it) for _ in range(9)]
-        with pytest.raises(lk.WorkerTimeoutError, match="2 workers were lost") as error:
+        with pytest.raises(lk.errors.WorkerTimeoutError, match="2 workers were lost") as error:
             next(it)
         assert given == [*range(9)] and error.value.indices == (9,)
         if kind == "thread":
@@ -576,7 +576,7 @@ def test_a_batch_fn_that_is_stuck_in_a_thread_raises(tmp_path):
     with numbers(24, row, lk.Batch(4, batch_fn=waits), task_rows=2, **options) as loader:
         it = iter(loader)
         assert [next(it), next(it)] == [0, 4]
-        with pytest.raises(lk.WorkerTimeoutError) as error:
+        with pytest.raises(lk.errors.WorkerTimeoutError) as error:
             next(it)
         assert error.value.indices == (8, 9, 10, 11)
         pool: Any = executor_of(loader)
@@ -719,7 +719,7 @@ def test_a_worker_that_doesnt_get_ready_in_a_minute_is_an_error(tmp_path, monkey
     os.mkfifo(tmp_path / "go")
     with (
         numbers(8, Slow(tmp_path), lk.Batch(4), worker_timeout=0.2, **ONE) as loader,
-        pytest.raises(lk.WorkerTimeoutError, match="didn't get ready"),
+        pytest.raises(lk.errors.WorkerTimeoutError, match="didn't get ready"),
     ):
         next(iter(loader))
     assert len([record for record in caplog.records if "ready yet" in record.getMessage()]) == 1

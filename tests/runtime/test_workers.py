@@ -344,7 +344,7 @@ def test_what_cannot_be_sent_is_named_with_its_attribute(options, named):
     """Before a worker is started, and with a way out; nothing stays open."""
     options = {"data_source": lk.RangeDataSource(0, 60, 1), "sampler": lk.SequentialSampler(60), **options}
     loader = lk.DataLoader(**options, **WORKERS)
-    with pytest.raises(lk.TransportError, match=named) as error:
+    with pytest.raises(lk.errors.TransportError, match=named) as error:
         iter(loader)
     assert "worker_kind='thread'" in str(error.value)
 
@@ -363,7 +363,9 @@ def test_a_class_of_the_script_that_jax_knows_as_a_pytree_is_refused(load, wrapp
 
     tree_util.register_pytree_node(Point, lambda point: ((point.x,), None), lambda _, parts: Point(*parts))
     options = {"num_epochs": 1, "transformations": [wrapped(Point)]}
-    with pytest.raises(lk.TransportError, match=r"Point is registered .* Put it into a module, or work"):
+    with pytest.raises(
+        lk.errors.TransportError, match=r"Point is registered .* Put it into a module, or work"
+    ):
         iter(load([1, 2], worker_count=1, **options))
     assert [point.x for point in load([1, 2], **options)] == [1, 2]
 
@@ -380,7 +382,7 @@ def test_an_element_that_cannot_be_pickled_is_named_and_all_before_it_delivered(
         it = iter(loader)
         expected = list(numbers(60, *batches))[: 23 // (size or 1)]
         assert [next(it) for _ in expected] == expected
-        with pytest.raises(lk.TransportError, match="lock") as error:
+        with pytest.raises(lk.errors.TransportError, match="lock") as error:
             next(it)
         named = 23 if size is None else 20  # of a batch, its first
         assert f"the element for index {named} (record_key {named}) of Range" in error.value.__notes__[-1]

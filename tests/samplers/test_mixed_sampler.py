@@ -52,7 +52,7 @@ def components(draw, *, ends):
         if kind == "chunks":
             found[name] = lk.ChunkSampler(size, chunk=3, window=2, seed=seed, num_epochs=epochs)
         elif kind == "keys":
-            found[name] = lk.KeysSampler(range(size), shuffle=True, seed=seed, num_epochs=epochs)
+            found[name] = lk.samplers.KeysSampler(range(size), shuffle=True, seed=seed, num_epochs=epochs)
         elif kind == "listed":
             found[name] = Listed(size, epochs)
         else:
@@ -66,7 +66,7 @@ def mixed_samplers(draw):
     rule = draw(st.sampled_from([None, "stop", "drop"]))
     found = draw(components(ends=rule is not None))
     weights = st.dictionaries(st.sampled_from(sorted(found)), st.integers(1, 5), min_size=1)
-    sampler = lk.MixedSampler(
+    sampler = lk.samplers.MixedSampler(
         found,
         weights=draw(weights),
         order=draw(st.sampled_from(["even", "shuffled"])),
@@ -137,7 +137,7 @@ def test_the_stages_of_any_index_give_the_same_stream(sampler, index):
     stages = sampler.stages_at(index)
     assert stages.known == sampler.stages.place_at(index)
     assert stages.taken == counts_of(stream[: stages.entries[stages.known].first_index])
-    other = lk.MixedSampler(
+    other = lk.samplers.MixedSampler(
         sampler.components, order=sampler.order, when_exhausted=sampler.when_exhausted, seed=sampler.seed
     )
     other = other.with_stages(MixtureStages.from_json(json.loads(json.dumps(stages.to_json()))))
@@ -193,7 +193,7 @@ def laned(draw):
     names = "ab"
     weights = st.dictionaries(st.sampled_from(names), st.integers(1, 4), min_size=1)
     first = draw(st.integers(1, 5)) * lanes * rows
-    sampler = lk.MixedSampler(
+    sampler = lk.samplers.MixedSampler(
         {
             "a": lk.ChunkSampler(50, chunk=3, window=2, lanes=lanes, batch=lanes, seed=1),
             "b": lk.IndexSampler(70),
@@ -251,16 +251,16 @@ def test_chunks_of_a_mixture_with_lanes_have_its_lanes():
             ValueError,
             match=r"^components\['a'\]: expected a ChunkSampler with lanes=2 and batch=2, .* got lanes=",
         ):
-            lk.MixedSampler({"a": chunks}, lanes=2, batch=8)
+            lk.samplers.MixedSampler({"a": chunks}, lanes=2, batch=8)
 
 
 def test_stages_of_lanes_begin_at_batches():
-    sampler = lk.MixedSampler({"a": lk.IndexSampler(9), "b": lk.IndexSampler(9)}, lanes=2, batch=8)
+    sampler = lk.samplers.MixedSampler({"a": lk.IndexSampler(9), "b": lk.IndexSampler(9)}, lanes=2, batch=8)
     assert [stage.first_index for stage in sampler.reweighed(9, {"b": 1}).stages.entries] == [0, 16]
     with pytest.raises(
         ValueError, match=r"^weights: expected stages that begin at multiples of batch=8.*got 9"
     ):
-        lk.MixedSampler(sampler.components, weights=[(0, {"a": 1}), (9, {"b": 1})], lanes=2, batch=8)
+        lk.samplers.MixedSampler(sampler.components, weights=[(0, {"a": 1}), (9, {"b": 1})], lanes=2, batch=8)
 
 
 # --- as a value -------------------------------------------------------------------------------------------------
@@ -272,7 +272,7 @@ def two(**said):
         "web": lk.IndexSampler(70, shuffle=True, seed=0),
         "code": lk.IndexSampler(30, shuffle=True, seed=1),
     }
-    return lk.MixedSampler(found, **{"weights": {"web": 0.7, "code": 0.3}, **said})
+    return lk.samplers.MixedSampler(found, **{"weights": {"web": 0.7, "code": 0.3}, **said})
 
 
 @settings(max_examples=max(4, settings.default.max_examples // 10))  # each makes all checks
@@ -306,7 +306,7 @@ def test_fingerprints_say_everything_but_weights(sampler):
     assert json.loads(json.dumps(said)) == said
     assert sampler.reweighed(0, {sampler.names[0]: 1}).fingerprint() == said if not sampler._lengths else True
     reordered = dict(reversed(sampler.components.items()))
-    other = lk.MixedSampler(
+    other = lk.samplers.MixedSampler(
         reordered, order=sampler.order, when_exhausted=sampler.when_exhausted, seed=sampler.seed
     )
     assert other.fingerprint() == said
@@ -337,8 +337,10 @@ def test_the_fingerprint_of_a_mixture_inside_has_its_weights():
     """A state keeps the stages of the outer one only."""
 
     def nested(weights):
-        inner = lk.MixedSampler({"a": lk.IndexSampler(3), "b": lk.IndexSampler(4)}, weights=weights)
-        return lk.MixedSampler({"in": inner, "other": lk.IndexSampler(5)}, offsets={"in": 0, "other": 7})
+        inner = lk.samplers.MixedSampler({"a": lk.IndexSampler(3), "b": lk.IndexSampler(4)}, weights=weights)
+        return lk.samplers.MixedSampler(
+            {"in": inner, "other": lk.IndexSampler(5)}, offsets={"in": 0, "other": 7}
+        )
 
     said = nested({"a": 1, "b": 2}).fingerprint()
     assert nested({"b": 1, "a": 0.5}).fingerprint() == said
@@ -358,7 +360,9 @@ def test_the_fingerprint_has_offsets_that_are_not_those_of_a_concatenation():
 def test_equal_mixtures_have_one_hash():
     """Whatever the order of their names."""
     one = two()
-    other = lk.MixedSampler(dict(reversed(one.components.items())), weights=one.weights, offsets=one.offsets)
+    other = lk.samplers.MixedSampler(
+        dict(reversed(one.components.items())), weights=one.weights, offsets=one.offsets
+    )
     assert one == other
     assert hash(one) == hash(other)
 
@@ -385,7 +389,7 @@ def test_the_last_index_of_an_endless_mixture():
 def test_neither_the_order_of_names_nor_a_component_of_weight_0_changes_a_stream():
     """Of the components' own records: their keys move with the offsets."""
     one = two()
-    other = lk.MixedSampler(
+    other = lk.samplers.MixedSampler(
         {"new": lk.IndexSampler(5), **dict(reversed(one.components.items()))},
         weights={"code": Fraction(3), "web": 7, "new": 0},
         offsets={"new": 100, **one.offsets},
@@ -431,7 +435,7 @@ def test_an_error_of_a_component_names_it():
         def __getitem__(self, index):
             raise KeyError(index)
 
-    sampler = lk.MixedSampler({"a": lk.IndexSampler(5), "broken": Broken()})
+    sampler = lk.samplers.MixedSampler({"a": lk.IndexSampler(5), "broken": Broken()})
     with pytest.raises(KeyError) as caught:
         sampler.record_keys(range(4))
     assert any("component 'broken'" in note for note in caught.value.__notes__)
@@ -452,7 +456,7 @@ def test_the_repr_has_the_integers_that_hold_exactly():
     assert weights == "{'web': 19275, 'code': 13493})"
     counts = rounded.taken(32_768)
     assert (counts["web"].records, counts["code"].records) == (19_275, 13_493)
-    many = lk.MixedSampler({f"c{number}": lk.IndexSampler(5) for number in range(30)})
+    many = lk.samplers.MixedSampler({f"c{number}": lk.IndexSampler(5) for number in range(30)})
     assert repr(many).count("... 20 more") == 2
     assert repr(two(weights=None, pattern=[0, 1] * 50)).endswith(
         "pattern=['web', 'code', 'web', 'code', 'web', 'code', ...])"
@@ -580,7 +584,7 @@ class Empty:
         ({"offsets": {"a": 0, "b": -5}}, ValueError, r"offsets\['b'\]: expected an int from 0"),
         ({"offsets": {"a": 0, "B": 5}}, ValueError, r"offsets: expected names of components, got 'B'"),
         (
-            {"components": {"a": lk.KeysSampler([7, 9])}},
+            {"components": {"a": lk.samplers.KeysSampler([7, 9])}},
             TypeError,
             r"offsets: expected what is added to the keys .* 'a', a KeysSampler",
         ),
@@ -602,7 +606,7 @@ class Empty:
 def test_bad_arguments_are_refused_by_name(said, error, text):
     good = {"components": {"a": lk.IndexSampler(5), "b": lk.IndexSampler(5)}}
     with pytest.raises(error, match="^" + text):
-        lk.MixedSampler(**{**good, **said})
+        lk.samplers.MixedSampler(**{**good, **said})
 
 
 def test_an_endless_mixture_has_no_length():

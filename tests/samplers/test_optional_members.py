@@ -13,7 +13,7 @@ from loaderkit.samplers import optional
 PACKAGE = Path(lk.__file__).parent
 CLASSES = {name for name in dir(lk.samplers) if name.endswith("Sampler") and name != "Sampler"}
 CHUNKS = lk.ChunkSampler(64, chunk=4, window=2, lanes=2, batch=16, seed=0)
-MIXED = lk.MixedSampler({"a": lk.IndexSampler(3), "b": lk.IndexSampler(4)}, weights={"a": 1, "b": 2})
+MIXED = lk.samplers.MixedSampler({"a": lk.IndexSampler(3), "b": lk.IndexSampler(4)}, weights={"a": 1, "b": 2})
 
 
 class Asked:
@@ -69,7 +69,7 @@ def test_a_users_sampler_with_the_members_is_read_as_loaderkits():
 
     mine = Asked(MIXED, "components", "offsets", "component_numbers")
     assert parts_of_stream(range(7), mine) == parts_of_stream(range(7), MIXED)
-    turns = lk.InterleavedSampler([3, 4])
+    turns = lk.samplers.InterleavedSampler([3, 4])
     said, known = (parts_of_stream(range(7), each) for each in (Asked(turns, "part_lengths"), turns))
     assert said.names == known.names == ("0", "1") and said.ends.tolist() == known.ends.tolist() == [3, 7]
     chunks = Asked(CHUNKS, "next_uses", "lanes", "batch", "num_records", "__len__")
@@ -107,7 +107,7 @@ def test_a_users_sampler_has_epochs_past_its_last():
 
 
 @pytest.mark.parametrize(
-    "inner", [CHUNKS, MIXED, lk.InterleavedSampler([3, 4])], ids=lambda each: type(each).__name__
+    "inner", [CHUNKS, MIXED, lk.samplers.InterleavedSampler([3, 4])], ids=lambda each: type(each).__name__
 )
 def test_what_a_wrapper_passes_on_is_not_its_own(inner):
     """Its keys are others."""

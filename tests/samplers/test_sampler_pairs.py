@@ -42,7 +42,7 @@ class Batched(Backwards):
 
 def mixed(epochs):
     parts = {name: lk.IndexSampler(N // 2, shuffle=True, seed=2, num_epochs=epochs) for name in "mn"}
-    return lk.MixedSampler(parts, weights={"m": 2, "n": 1}, when_exhausted="drop")
+    return lk.samplers.MixedSampler(parts, weights={"m": 2, "n": 1}, when_exhausted="drop")
 
 
 LENGTHS = np.arange(N) % 7 + 1
@@ -50,15 +50,17 @@ SAMPLERS = {
     "sequential": lambda epochs: lk.SequentialSampler(N),
     "in order": lambda epochs: lk.IndexSampler(N, num_epochs=epochs),
     "shuffled": lambda epochs: lk.IndexSampler(N, shuffle=True, seed=3, num_epochs=epochs),
-    "keys": lambda epochs: lk.KeysSampler(np.arange(N)[::-3], shuffle=True, seed=1, num_epochs=epochs),
-    "weighted": lambda epochs: lk.WeightedSampler(LENGTHS, seed=0, num_samples=N),
+    "keys": lambda epochs: lk.samplers.KeysSampler(
+        np.arange(N)[::-3], shuffle=True, seed=1, num_epochs=epochs
+    ),
+    "weighted": lambda epochs: lk.samplers.WeightedSampler(LENGTHS, seed=0, num_samples=N),
     "chunks": lambda epochs: lk.ChunkSampler(N, chunk=4, window=2, seed=0, num_epochs=epochs),
     "lanes": lambda epochs: lk.ChunkSampler(
         N, chunk=2, window=2, lanes=2, batch=4, seed=0, num_epochs=epochs
     ),
-    "interleaved": lambda epochs: lk.InterleavedSampler([N - 5, 5], num_epochs=epochs),
+    "interleaved": lambda epochs: lk.samplers.InterleavedSampler([N - 5, 5], num_epochs=epochs),
     "mixed": mixed,
-    "buckets": lambda epochs: lk.LengthBucketSampler(LENGTHS, [3, 7], 4, seed=0, num_epochs=epochs),
+    "buckets": lambda epochs: lk.samplers.LengthBucketSampler(LENGTHS, [3, 7], 4, seed=0, num_epochs=epochs),
     "user's": Backwards,
     "user's batches": Batched,
 }
@@ -81,7 +83,7 @@ def test_components_of_a_mixture(first, second):
 
     def mixture(order):
         samplers = {"one": SAMPLERS[first](EPOCHS), "two": SAMPLERS[second](EPOCHS)}
-        return samplers, lk.MixedSampler(
+        return samplers, lk.samplers.MixedSampler(
             samplers,
             weights={"one": 3, "two": 2},
             when_exhausted="drop",
@@ -137,7 +139,7 @@ FILES = {
     "array_record": lk.ArrayRecordDataSource,
     "tar": lk.TarDataSource,
     "parquet": lk.ParquetDataSource,
-    "arrow": lk.ArrowDataSource,
+    "arrow": lk.formats.ArrowDataSource,
 }
 
 
@@ -160,7 +162,7 @@ def source_of(kind, folder):
         "mapped": lambda: lk.MapDataSource(array, lambda record: record["x"]),
         "subset": lambda: lk.SubsetDataSource(array, np.arange(N)[::-1]),
         "zipped": lambda: lk.ZipDataSource({"one": array, "two": range(N)}),
-        "windows": lambda: lk.WindowDataSource(lk.ArrayDataSource(np.arange(N + 2)), 3, 1),
+        "windows": lambda: lk.sources.WindowDataSource(lk.ArrayDataSource(np.arange(N + 2)), 3, 1),
         "cached": lambda: lk.CachedDataSource(array, folder / "cache"),
         "tokens": lambda: lk.TokenDataSource(np.arange(LENGTHS.sum()), np.cumsum([0, *LENGTHS])),
     }[kind]()
@@ -217,14 +219,17 @@ PARTS = {"b": lk.RangeDataSource(100, 107, 1), "a": lk.RangeDataSource(200, 203,
     ("sampler", "says"),
     [
         (
-            lk.MixedSampler({"a": lk.IndexSampler(3), "b": lk.IndexSampler(7)}),
+            lk.samplers.MixedSampler({"a": lk.IndexSampler(3), "b": lk.IndexSampler(7)}),
             "components: .* here 'b' from record 0 on, got 'a' from record 0",
         ),
         (
-            lk.MixedSampler({"b": lk.IndexSampler(5), "a": lk.IndexSampler(3)}),
+            lk.samplers.MixedSampler({"b": lk.IndexSampler(5), "a": lk.IndexSampler(3)}),
             "components: .* here 'a' from record 7 on, got 'a' from record 5",
         ),
-        (lk.InterleavedSampler([3, 7]), "lengths: .* here 'a' from record 7 on, got 'a' from record 3"),
+        (
+            lk.samplers.InterleavedSampler([3, 7]),
+            "lengths: .* here 'a' from record 7 on, got 'a' from record 3",
+        ),
     ],
 )
 def test_parts_of_a_concatenation_that_a_sampler_means_otherwise(sampler, says):
@@ -238,11 +243,13 @@ def test_parts_of_a_concatenation_that_a_sampler_means_otherwise(sampler, says):
 @pytest.mark.parametrize(
     "sampler",
     [
-        lk.MixedSampler({"b": lk.IndexSampler(7), "a": lk.IndexSampler(2)}),
-        lk.MixedSampler({"a": lk.IndexSampler(3), "b": lk.IndexSampler(7)}, offsets={"a": 7, "b": 0}),
-        lk.MixedSampler({"head": lk.IndexSampler(2), "tail": lk.IndexSampler(8)}),
-        lk.MixedSampler({name: lk.IndexSampler(3) for name in "xyz"}),
-        lk.InterleavedSampler([7, 3]),
+        lk.samplers.MixedSampler({"b": lk.IndexSampler(7), "a": lk.IndexSampler(2)}),
+        lk.samplers.MixedSampler(
+            {"a": lk.IndexSampler(3), "b": lk.IndexSampler(7)}, offsets={"a": 7, "b": 0}
+        ),
+        lk.samplers.MixedSampler({"head": lk.IndexSampler(2), "tail": lk.IndexSampler(8)}),
+        lk.samplers.MixedSampler({name: lk.IndexSampler(3) for name in "xyz"}),
+        lk.samplers.InterleavedSampler([7, 3]),
     ],
 )
 def test_parts_that_fit_and_other_cuts(sampler):

@@ -186,5 +186,5 @@ def test_draws_are_part_of_the_stream():
 
 def test_an_error_shows_the_beginning_of_a_long_weight():
     with pytest.raises(ValueError, match=r"^weights\[0\]: expected a finite number") as caught:
-        lk.WeightedSampler([2**2000, 1], seed=0)
+        lk.samplers.WeightedSampler([2**2000, 1], seed=0)
     assert len(str(caught.value)) < 250

@@ -54,7 +54,7 @@ def expected_of(pipeline: Pipeline) -> list[str] | None:
             if len(digests) == _MOST:
                 return None
             digests.append(digest_of(element))
-    except (OverflowError, lk.BatchError):  # numbers that grow too large, rows that are unlike
+    except (OverflowError, lk.errors.BatchError):  # numbers that grow too large, rows that are unlike
         return None
     return digests if len(digests) >= _LEAST else None
 

@@ -63,7 +63,9 @@ def write(path, table, *, chunk=13, compression=None, stream=False):
 def test_rows_are_those_of_pyarrow(tmp_path, compression, stream):
     """Each type, in a file of several record batches."""
     table = table_of_all_types()
-    source = lk.ArrowDataSource(write(tmp_path / "a.arrow", table, compression=compression, stream=stream))
+    source = lk.formats.ArrowDataSource(
+        write(tmp_path / "a.arrow", table, compression=compression, stream=stream)
+    )
     plain = table.drop_columns("image").to_pylist()
     keys = [59, 0, 13, 12, 0, 14]
     rows = source.__getitems__(keys)
@@ -76,7 +78,7 @@ def test_rows_are_those_of_pyarrow(tmp_path, compression, stream):
 
 def test_types_of_values(tmp_path):
     """numpy numbers, str, bytes, arrays for lists of numbers; the same whatever the values."""
-    row = lk.ArrowDataSource(write(tmp_path / "a.arrow", table_of_all_types()))[4]
+    row = lk.formats.ArrowDataSource(write(tmp_path / "a.arrow", table_of_all_types()))[4]
     kinds = {name: type(value) for name, value in row.items()}
     assert kinds["int"] is np.int64 and kinds["half"] is np.float16 and kinds["flag"] is np.bool_
     assert kinds["text"] is str and kinds["data"] is bytes and kinds["kind"] is str and kinds["words"] is list
@@ -104,12 +106,12 @@ def test_types_that_pyarrow_does_not_take():
             "numbers": numeric,
         }
     ).slice(1)
-    source = lk.TableDataSource(table)
+    source = lk.formats.TableDataSource(table)
     for keys in ([3, 0, 2, 1], [1]):
         rows = source.__getitems__(keys)
         assert [as_python(row) for row in rows] == [table.to_pylist()[key] for key in keys]
     assert source[2]["list"].dtype == np.int16
-    source = lk.TableDataSource(table, columns=["numbers"])
+    source = lk.formats.TableDataSource(table, columns=["numbers"])
     assert source.take([3, 0])["numbers"].tolist() == [2, 1]
     with pytest.raises(ValueError, match=r"table\[1\]: expected a value in the column 'numbers', got a null"):
         source.take([3, 1])
@@ -118,7 +120,7 @@ def test_types_that_pyarrow_does_not_take():
 def test_a_batch_by_column(tmp_path):
     """`take` is there for numbers of one shape, and a loader uses it."""
     columns = ["box", "int", "image", "moment"]
-    source = lk.ArrowDataSource(write(tmp_path / "a.arrow", table_of_all_types()), columns=columns)
+    source = lk.formats.ArrowDataSource(write(tmp_path / "a.arrow", table_of_all_types()), columns=columns)
     taken = source.take([59, 0, 13])
     assert [*taken] == columns
     assert taken["image"].shape == (3, 2, 3) and taken["int"].tolist() == [59, 0, 13]
@@ -131,7 +133,7 @@ def test_a_batch_by_column(tmp_path):
 def test_a_null_in_a_column_names_its_row(tmp_path):
     """The records can be read still."""
     path = write(tmp_path / "a.arrow", pa.table({"x": [1, 2, None, 4]}))
-    source = lk.ArrowDataSource(path)
+    source = lk.formats.ArrowDataSource(path)
     assert source.take([3, 0])["x"].tolist() == [4, 1]
     with pytest.raises(ValueError, match=r"a\.arrow\[2\]: expected a value in the column 'x', got a null"):
         source.take([3, 2])
@@ -142,19 +144,21 @@ def test_several_files_and_parts(tmp_path):
     """In the order given; a part is cut from record batches."""
     for name in "ab":
         write(tmp_path / f"{name}.arrow", pa.table({"of": [name] * 20, "row": range(20)}), chunk=6)
-    source = lk.ArrowDataSource([f"{tmp_path}/b.arrow[5:15]", f"{tmp_path}/a.arrow"])
+    source = lk.formats.ArrowDataSource([f"{tmp_path}/b.arrow[5:15]", f"{tmp_path}/a.arrow"])
     rows = source.__getitems__(range(len(source)))
     assert [(row["of"], int(row["row"])) for row in rows] == [
         *(("b", row) for row in range(5, 15)), *(("a", row) for row in range(20))
     ]  # fmt: skip
     assert source.name(3) == f"{tmp_path}/b.arrow[8]"
     with pytest.raises(ValueError, match=r"a part of the 20 rows of .*a\.arrow, got \[15:30\]"):
-        lk.ArrowDataSource(f"{tmp_path}/a.arrow[15:30]")
+        lk.formats.ArrowDataSource(f"{tmp_path}/a.arrow[15:30]")
 
 
 def test_a_worker_process_opens_the_file_itself(tmp_path, in_child):
     """The pickled source holds no data."""
-    source = lk.ArrowDataSource(write(tmp_path / "a.arrow", pa.table({"x": np.arange(10**5)}), chunk=10_000))
+    source = lk.formats.ArrowDataSource(
+        write(tmp_path / "a.arrow", pa.table({"x": np.arange(10**5)}), chunk=10_000)
+    )
     assert in_child(source, lambda each: int(each[99_999]["x"])) == 99_999
     assert len(pickle.dumps(source)) < 5000
 
@@ -163,12 +167,13 @@ def test_fingerprints(tmp_path):
     """The same for a copied file, another for other data."""
     table = pa.table({"x": np.arange(1000)})
     (tmp_path / "copy").mkdir()
-    source = lk.ArrowDataSource(write(tmp_path / "a.arrow", table))
+    source = lk.formats.ArrowDataSource(write(tmp_path / "a.arrow", table))
     assert (
-        source.fingerprint() == lk.ArrowDataSource(write(tmp_path / "copy" / "a.arrow", table)).fingerprint()
+        source.fingerprint()
+        == lk.formats.ArrowDataSource(write(tmp_path / "copy" / "a.arrow", table)).fingerprint()
     )
     write(tmp_path / "copy" / "a.arrow", pa.table({"x": np.arange(1000) + 1}))
-    assert source.fingerprint() != lk.ArrowDataSource(tmp_path / "copy" / "a.arrow").fingerprint()
+    assert source.fingerprint() != lk.formats.ArrowDataSource(tmp_path / "copy" / "a.arrow").fingerprint()
 
 
 def test_what_is_refused(tmp_path):
@@ -176,37 +181,37 @@ def test_what_is_refused(tmp_path):
     table = pa.table({"x": [1, 2], "y": ["a", "b"]})
     path = write(tmp_path / "a.arrow", table)
     with pytest.raises(FileNotFoundError, match="missing"):
-        lk.ArrowDataSource(tmp_path / "missing.arrow")
+        lk.formats.ArrowDataSource(tmp_path / "missing.arrow")
     with pytest.raises(ValueError, match="columns: expected some of"):
-        lk.ArrowDataSource(path, columns=["z"])
+        lk.formats.ArrowDataSource(path, columns=["z"])
     with pytest.raises(TypeError, match="columns: expected a list"):
-        lk.ArrowDataSource(path, columns="x")
+        lk.formats.ArrowDataSource(path, columns="x")
     other = write(tmp_path / "b.arrow", pa.table({"x": [1.5], "y": ["a"]}))
     with pytest.raises(
-        lk.DataFormatError, match=r"b\.arrow: expected the column 'x' of type int64, as .*a\.arrow"
+        lk.errors.DataFormatError, match=r"b\.arrow: expected the column 'x' of type int64, as .*a\.arrow"
     ):
-        lk.ArrowDataSource([path, other])
-    lk.ArrowDataSource([path, other], columns=["y"])
+        lk.formats.ArrowDataSource([path, other])
+    lk.formats.ArrowDataSource([path, other], columns=["y"])
     fewer = write(tmp_path / "c.arrow", pa.table({"x": [1]}))
-    with pytest.raises(lk.DataFormatError, match=r"c\.arrow: expected the columns \['x', 'y'\]"):
-        lk.ArrowDataSource([path, fewer])
+    with pytest.raises(lk.errors.DataFormatError, match=r"c\.arrow: expected the columns \['x', 'y'\]"):
+        lk.formats.ArrowDataSource([path, fewer])
     (tmp_path / "text.arrow").write_text("no table, only text " * 9)
-    with pytest.raises(lk.DataFormatError, match=r"text\.arrow: expected an Arrow file"):
-        lk.ArrowDataSource(tmp_path / "text.arrow")
+    with pytest.raises(lk.errors.DataFormatError, match=r"text\.arrow: expected an Arrow file"):
+        lk.formats.ArrowDataSource(tmp_path / "text.arrow")
     (tmp_path / "short.arrow").write_bytes((tmp_path / "a.arrow").read_bytes()[:-40])
-    with pytest.raises(lk.DataFormatError, match=r"short\.arrow.*truncated"):
-        lk.ArrowDataSource(tmp_path / "short.arrow")
+    with pytest.raises(lk.errors.DataFormatError, match=r"short\.arrow.*truncated"):
+        lk.formats.ArrowDataSource(tmp_path / "short.arrow")
     empty = write(tmp_path / "empty.arrow", table.slice(0, 0))
     with pytest.raises(ValueError, match="expected one row or more"):
-        lk.ArrowDataSource(empty)
+        lk.formats.ArrowDataSource(empty)
     twice = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["x", "x"])
-    with pytest.raises(lk.DataFormatError, match="two named 'x'"):
-        lk.ArrowDataSource(write(tmp_path / "twice.arrow", twice))
+    with pytest.raises(lk.errors.DataFormatError, match="two named 'x'"):
+        lk.formats.ArrowDataSource(write(tmp_path / "twice.arrow", twice))
     compressed = write(tmp_path / "z.arrow", pa.table({"x": np.zeros(1000)}), compression="zstd", stream=True)
-    with pytest.raises(lk.DataFormatError, match="compressed stream"):
-        lk.ArrowDataSource(compressed)
+    with pytest.raises(lk.errors.DataFormatError, match="compressed stream"):
+        lk.formats.ArrowDataSource(compressed)
     with pytest.raises(ValueError, match=r"gs://bucket/a\.arrow; copy them first"):
-        lk.ArrowDataSource("gs://bucket/a.arrow")
+        lk.formats.ArrowDataSource("gs://bucket/a.arrow")
 
 
 def test_a_value_that_cannot_be_read_names_its_row(tmp_path):
@@ -214,17 +219,19 @@ def test_a_value_that_cannot_be_read_names_its_row(tmp_path):
     texts = pa.Array.from_buffers(
         pa.string(), 3, [None, pa.array([0, 1, 2, 3], pa.int32()).buffers()[1], pa.py_buffer(b"a\xffb")]
     )
-    source = lk.ArrowDataSource(write(tmp_path / "a.arrow", pa.table({"text": texts})))
+    source = lk.formats.ArrowDataSource(write(tmp_path / "a.arrow", pa.table({"text": texts})))
     assert source[2] == {"text": "b"}
-    with pytest.raises(lk.DataFormatError, match=r"a\.arrow\[1\]: expected values of the columns' types"):
+    with pytest.raises(
+        lk.errors.DataFormatError, match=r"a\.arrow\[1\]: expected values of the columns' types"
+    ):
         source.__getitems__([2, 1, 0])
 
 
 def test_a_file_that_was_written_again(tmp_path):
     """Another file under the name is never read."""
     path = write(tmp_path / "a.arrow", pa.table({"x": [1, 2, 3]}))
-    source = lk.ArrowDataSource(path)
+    source = lk.formats.ArrowDataSource(path)
     write(tmp_path / "new", pa.table({"x": [4, 5, 6]}))
     os.replace(tmp_path / "new", path)
-    with pytest.raises(lk.FileChangedError, match=r"a\.arrow"):
+    with pytest.raises(lk.errors.FileChangedError, match=r"a\.arrow"):
         source[0]

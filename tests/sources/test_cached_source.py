@@ -197,12 +197,12 @@ class Plain:
 
 def lines(path, text):
     path.write_bytes(text)
-    return lk.LinesDataSource(str(path))
+    return lk.formats.LinesDataSource(str(path))
 
 
 def files(path, text):
     path.write_bytes(text)
-    return lk.FilesDataSource([str(path)])
+    return lk.formats.FilesDataSource([str(path)])
 
 
 def tokens(path, text):
@@ -225,7 +225,7 @@ def table(path, text):
     from pyarrow import feather
 
     feather.write_feather(pyarrow.table({"x": [*text]}), str(path), compression="uncompressed")
-    return lk.ArrowDataSource(str(path))
+    return lk.formats.ArrowDataSource(str(path))
 
 
 CORRECTED = {
@@ -273,7 +273,7 @@ def test_folders_that_are_refused(tmp_path):
         lk.CachedDataSource([b"a"], tmp_path / "b")
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "index").write_bytes(b"my own index of things that are here")
-    with pytest.raises(lk.DataFormatError, match="expected the index of a cache"):
+    with pytest.raises(lk.errors.DataFormatError, match="expected the index of a cache"):
         lk.CachedDataSource([b"a"], tmp_path / "c")
     header = (tmp_path / "a" / "index").read_bytes()
     for length in (2**62, 2**63 + 1):  # damaged: it was asked of the system

@@ -9,7 +9,7 @@ from loaderkit.sources.optional import ColumnsDifferError
 pytest.importorskip("pyarrow")
 
 ROWS = 40
-SOURCES = {"arrow": lk.ArrowDataSource, "parquet": lk.ParquetDataSource}
+SOURCES = {"arrow": lk.formats.ArrowDataSource, "parquet": lk.ParquetDataSource}
 
 
 def records(shapes=((4, 5, 3),)):

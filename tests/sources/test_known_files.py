@@ -17,12 +17,12 @@ def test_a_file_of_another_format_is_named(tmp_path):
     ]:
         (tmp_path / name).write_bytes(b"not an archive" * 100)
         with pytest.raises(
-            lk.DataFormatError, match=rf"{name}: at byte 0: expected a tar header .*; .*{text}"
+            lk.errors.DataFormatError, match=rf"{name}: at byte 0: expected a tar header .*; .*{text}"
         ):
             lk.TarDataSource(tmp_path / name)
     for name in ("x.tar", "x.md"):
         (tmp_path / name).write_bytes(b"not an archive" * 100)
-        with pytest.raises(lk.DataFormatError) as error:
+        with pytest.raises(lk.errors.DataFormatError) as error:
             lk.TarDataSource(tmp_path / name)
         assert "by its name" not in str(error.value)
 
@@ -31,26 +31,26 @@ def test_a_feather_file_given_as_parquet(tmp_path):
     """The error names the source of Feather files; a damaged Parquet file is to be written again."""
     for name, text in [("x.feather", r"write lk\.open"), ("x.parquet", "write it again")]:
         (tmp_path / name).write_bytes(b"ARROW1" * 100)
-        with pytest.raises(lk.DataFormatError, match=rf"{name}: expected a Parquet file, .*{text}"):
+        with pytest.raises(lk.errors.DataFormatError, match=rf"{name}: expected a Parquet file, .*{text}"):
             lk.ParquetDataSource(tmp_path / name)
 
 
 def test_arguments_of_other_readers(tmp_path):
     """They get ours."""
     for source, argument, ours in [
-        (lk.CsvDataSource, "sep", "CsvDataSource() has no argument sep; write instead: delimiter"),
-        (lk.CsvDataSource, "usecols", "columns=[name, ...]"),
+        (lk.formats.CsvDataSource, "sep", "CsvDataSource() has no argument sep; write instead: delimiter"),
+        (lk.formats.CsvDataSource, "usecols", "columns=[name, ...]"),
         (lk.TarDataSource, "shardshuffle", "lk.IndexSampler"),
         (lk.TFRecordDataSource, "compression_type", "compressed files are refused"),
-        (lk.LinesDataSource, "buffer_size", "lk.ReadOptions"),
+        (lk.formats.LinesDataSource, "buffer_size", "lk.ReadOptions"),
         (lk.JsonLinesDataSource, "lines", "each line is a record"),
         (lk.ArrayRecordDataSource, "batch_size", "lk.Batch(batch_size=...)"),
-        (lk.ParquetDataSource, "filters", "lk.filtered(source, function, path)"),
-        (lk.ArrowDataSource, "data_files", "paths, the first argument"),
-        (lk.LmdbDataSource, "num_workers", "worker_count"),
-        (lk.FilesDataSource, "shuffle", "lk.IndexSampler"),
+        (lk.ParquetDataSource, "filters", "lk.offline.filtered(source, function, path)"),
+        (lk.formats.ArrowDataSource, "data_files", "paths, the first argument"),
+        (lk.formats.LmdbDataSource, "num_workers", "worker_count"),
+        (lk.formats.FilesDataSource, "shuffle", "lk.IndexSampler"),
         (lk.FolderDataSource, "is_valid_file", "extensions=[...]"),
-        (lk.JoinedFilesDataSource, "transform", "operations=[...]"),
+        (lk.formats.JoinedFilesDataSource, "transform", "operations=[...]"),
     ]:
         with pytest.raises(TypeError) as error:
             source(tmp_path / "x", **{argument: ","})

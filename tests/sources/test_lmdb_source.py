@@ -28,7 +28,7 @@ def test_lmdb(tmp_path, subdir):
     """All keys in their order, or the given ones; folder or file; workers and a fork open it themselves."""
     values = {b"%03d" % key: bytes([key]) * key for key in range(50)}
     path = written(tmp_path / "a", values, subdir=subdir)
-    with lk.LmdbDataSource(path) as source:
+    with lk.formats.LmdbDataSource(path) as source:
         assert [*source] == [*values.values()] and source.name(7) == "007"
         assert source.__getitems__([40, 2, 2]) == [values[b"040"], values[b"002"], values[b"002"]]
         copy = pickle.loads(pickle.dumps(source))
@@ -44,7 +44,7 @@ def test_lmdb(tmp_path, subdir):
             finally:
                 os._exit(2)
         assert os.waitpid(child, 0)[1] == 0 and source[9] == values[b"009"]
-    with lk.LmdbDataSource(path, ["003", b"001"]) as chosen:
+    with lk.formats.LmdbDataSource(path, ["003", b"001"]) as chosen:
         assert [*chosen] == [values[b"003"], values[b"001"]]
 
 
@@ -52,7 +52,7 @@ def test_encoded_values_come_back(tmp_path):
     """As the records that they were, others as bytes; decode=False gives bytes."""
     record = {"x": np.arange(3, dtype=np.int16), "text": "a"}
     path = written(tmp_path / "a", {b"a": encode_record(record), b"b": b"plain"})
-    with lk.LmdbDataSource(path) as source, lk.LmdbDataSource(path, decode=False) as plain:
+    with lk.formats.LmdbDataSource(path) as source, lk.formats.LmdbDataSource(path, decode=False) as plain:
         found = source[0]
         assert found["text"] == "a" and found["x"].dtype == np.int16 and found["x"].tolist() == [0, 1, 2]
         assert source[1] == plain[1] == b"plain" and plain[0] == encode_record(record)
@@ -64,19 +64,19 @@ def test_databases_that_are_wrong(tmp_path):
     path = written(tmp_path / "a", {b"a": b"1", b"b": encode_record({"s": [1, "x"]})[:-1]})
     for arguments, error, text in [
         ((tmp_path / "no",), FileNotFoundError, "expected an LMDB database, got none"),
-        ((tmp_path / "file",), lk.DataFormatError, "file: expected an LMDB database"),
+        ((tmp_path / "file",), lk.errors.DataFormatError, "file: expected an LMDB database"),
         ((written(tmp_path / "empty", {}),), ValueError, "one record or more"),
         ((path, ["c"]), ValueError, r"keys: expected keys of .*, got b'c', which it lacks"),
         ((path, [3]), TypeError, r"keys\[0\]: expected bytes or a text, got 3"),
     ]:
         with pytest.raises(error, match=text):
-            lk.LmdbDataSource(*arguments)
-    with lk.LmdbDataSource(path) as source:
-        with pytest.raises(lk.DataFormatError, match=r"in the value of b'b': .*decode=False"):
+            lk.formats.LmdbDataSource(*arguments)
+    with lk.formats.LmdbDataSource(path) as source:
+        with pytest.raises(lk.errors.DataFormatError, match=r"in the value of b'b': .*decode=False"):
             source.__getitems__([0, 1])
         source.close()
         written(path, {b"a": b"2"})
-        with pytest.raises(lk.FileChangedError, match=r"data\.mdb"):
+        with pytest.raises(lk.errors.FileChangedError, match=r"data\.mdb"):
             source[0]
     with lmdb.open(str(path)), pytest.raises(OSError, match="close that one first"):
-        lk.LmdbDataSource(path)
+        lk.formats.LmdbDataSource(path)

@@ -21,7 +21,7 @@ def test_loose_files(tmp_path):
     """Patterns are sorted, braces and lists are in their order; names are unique; many are opened lazily."""
     written(tmp_path, *(f"{a}/{k:04}.bin" for a in "ba" for k in range(700)))
     before = len(os.listdir("/proc/self/fd"))
-    with lk.FilesDataSource(f"{tmp_path}/*/*.bin") as source:
+    with lk.formats.FilesDataSource(f"{tmp_path}/*/*.bin") as source:
         assert len(os.listdir("/proc/self/fd")) == before
         assert len(source) == 1400
         assert source[0] == {"name": "a/0000.bin", "file": b"a/0000.bin"} and source.name(-1).endswith(
@@ -31,9 +31,9 @@ def test_loose_files(tmp_path):
         copy = pickle.loads(pickle.dumps(source))
         assert copy[5] == source[5] and copy.fingerprint() == source.fingerprint()
         copy.close()
-    with lk.FilesDataSource([f"{tmp_path}/b/{{0001..0002}}.bin", tmp_path / "a/0009.bin"]) as source:
+    with lk.formats.FilesDataSource([f"{tmp_path}/b/{{0001..0002}}.bin", tmp_path / "a/0009.bin"]) as source:
         assert [record["name"] for record in source] == ["0001.bin", "0002.bin", "0009.bin"]
-    loader = lk.load(lk.FilesDataSource(f"{tmp_path}/*/000?.bin"), num_epochs=1, worker_count=1)
+    loader = lk.load(lk.formats.FilesDataSource(f"{tmp_path}/*/000?.bin"), num_epochs=1, worker_count=1)
     assert [record["file"] for record in loader][:2] == [b"a/0000.bin", b"a/0001.bin"]
     loader.close()
 
@@ -55,11 +55,11 @@ def test_loose_files_that_are_wrong(tmp_path):
         ([], ValueError, "one path or more"),
     ]:
         with pytest.raises(error, match=text):
-            lk.FilesDataSource(paths)
-    source = lk.FilesDataSource(f"{tmp_path}/*.bin")
+            lk.formats.FilesDataSource(paths)
+    source = lk.formats.FilesDataSource(f"{tmp_path}/*.bin")
     (tmp_path / "b.bin").write_bytes(b"more than before")
     assert source[0]["file"] == b"a.bin"
-    with pytest.raises(lk.FileChangedError, match=r"b\.bin"):
+    with pytest.raises(lk.errors.FileChangedError, match=r"b\.bin"):
         source[1]
     with pytest.raises(IndexError, match="from 0 to 1, got 2"):
         source[2]
@@ -123,7 +123,7 @@ def test_folders_that_are_wrong(tmp_path):
         ("", {"extensions": ".png"}, TypeError, r"a list such as \['.jpg'\]"),
         ("", {"extensions": ["png"]}, ValueError, "texts such as '.jpg', got 'png'"),
         ("", {"key": "label"}, ValueError, "other than 'label'"),
-        ("empty", {}, FileNotFoundError, "expected a folder for each class .* lk.FilesDataSource"),
+        ("empty", {}, FileNotFoundError, "expected a folder for each class .* lk.formats.FilesDataSource"),
         ("no", {}, FileNotFoundError, "which is missing"),
         ("file.png", {}, NotADirectoryError, "got the file"),
     ]:

@@ -308,7 +308,7 @@ def test_a_replaced_file_is_an_error_in_a_worker(tmp_path):
     np.save(tmp_path / "other.npy", source._tokens + np.uint16(1))
     with loader_of(source, plan, worker_count=1) as loader:
         os.replace(tmp_path / "other.npy", tmp_path / "tokens.npy")
-        with pytest.raises(lk.FileChangedError, match=r"tokens\.npy"):
+        with pytest.raises(lk.errors.FileChangedError, match=r"tokens\.npy"):
             list(loader)
 
 
@@ -352,7 +352,7 @@ def test_columns_of_documents_that_are_not_as_planned(monkeypatch):
 
 
 def test_a_plan_of_another_source(tmp_path):
-    lk.measure(DOCUMENTS, len, tmp_path / "lengths.npy")
+    lk.offline.measure(DOCUMENTS, len, tmp_path / "lengths.npy")
     plan = lk.plan_packing(tmp_path / "lengths.npy", 8)
     assert len(lk.PackedDataSource(DOCUMENTS, plan)) == len(plan)
     with pytest.raises(

@@ -108,14 +108,16 @@ def test_what_is_refused(train, tmp_path):
     with pytest.raises(FileNotFoundError, match="missing"):
         lk.ParquetDataSource(tmp_path / "missing.parquet")
     (tmp_path / "text.parquet").write_text("no table" * 99)
-    with pytest.raises(lk.DataFormatError, match=r"text\.parquet: expected a Parquet file"):
+    with pytest.raises(lk.errors.DataFormatError, match=r"text\.parquet: expected a Parquet file"):
         lk.ParquetDataSource(tmp_path / "text.parquet")
     data = Path(path).read_bytes()
     (tmp_path / "short.parquet").write_bytes(data[:-100])
-    with pytest.raises(lk.DataFormatError, match=r"short\.parquet.*truncated"):
+    with pytest.raises(lk.errors.DataFormatError, match=r"short\.parquet.*truncated"):
         lk.ParquetDataSource(tmp_path / "short.parquet")
     pq.write_table(pa.table({"row": ["text"]}), tmp_path / "other.parquet")
-    with pytest.raises(lk.DataFormatError, match=r"other\.parquet: expected the column 'row' of type int64"):
+    with pytest.raises(
+        lk.errors.DataFormatError, match=r"other\.parquet: expected the column 'row' of type int64"
+    ):
         lk.ParquetDataSource([path, tmp_path / "other.parquet"], columns=["row"])
     with pytest.raises(TypeError, match="random_reads"):
         lk.ParquetDataSource(path, random_reads=1)
@@ -132,7 +134,9 @@ def test_a_damaged_row_group_names_file_and_group(train):
     Path(train[1]).write_bytes(data)
     source = lk.ParquetDataSource(train[1])
     assert source[99]["row"] == 99
-    with pytest.raises(lk.DataFormatError, match=r"train\.parquet: expected row group 5 of a Parquet file"):
+    with pytest.raises(
+        lk.errors.DataFormatError, match=r"train\.parquet: expected row group 5 of a Parquet file"
+    ):
         source[555]
 
 
@@ -142,7 +146,7 @@ def test_a_file_that_was_written_again(train, tmp_path):
     assert source[0]["row"] == 0
     pq.write_table(pa.table({"row": [1]}), tmp_path / "new")
     os.replace(tmp_path / "new", train[1])
-    with pytest.raises(lk.FileChangedError, match=r"train\.parquet"):
+    with pytest.raises(lk.errors.FileChangedError, match=r"train\.parquet"):
         source[0]
 
 
@@ -154,15 +158,15 @@ def test_every_sampler_with_a_random_order_is_refused(train):
     weights = np.ones(1000)
     both = lk.ConcatDataSource([other, source])
     refused = [
-        (source, lk.WeightedSampler(weights, seed=0)),
-        (source, lk.KeysSampler(range(0, 1000, 2), shuffle=True, seed=0)),
-        (source, lk.LengthBucketSampler(weights.astype(int), [1], 8, seed=0)),
-        (both, lk.MixedSampler({"other": plain, "rows": shuffled})),
-        (both, lk.WeightedSampler(np.ones(2000), seed=0)),
+        (source, lk.samplers.WeightedSampler(weights, seed=0)),
+        (source, lk.samplers.KeysSampler(range(0, 1000, 2), shuffle=True, seed=0)),
+        (source, lk.samplers.LengthBucketSampler(weights.astype(int), [1], 8, seed=0)),
+        (both, lk.samplers.MixedSampler({"other": plain, "rows": shuffled})),
+        (both, lk.samplers.WeightedSampler(np.ones(2000), seed=0)),
         (
             both,
-            lk.MixedSampler(
-                {"deep": lk.MixedSampler({"other": plain, "rows": shuffled})}, offsets={"deep": 0}
+            lk.samplers.MixedSampler(
+                {"deep": lk.samplers.MixedSampler({"other": plain, "rows": shuffled})}, offsets={"deep": 0}
             ),
         ),
         (lk.ZipDataSource([other, lk.MapDataSource(source, str)]), shuffled),
@@ -174,10 +178,10 @@ def test_every_sampler_with_a_random_order_is_refused(train):
             lk.DataLoader(data_source=given, sampler=sampler)
     for given, sampler in [
         (source, chunks),
-        (source, lk.KeysSampler(range(0, 1000, 2))),
-        (both, lk.MixedSampler({"other": shuffled, "rows": chunks})),
-        (both, lk.MixedSampler({"other": shuffled, "rows": plain})),
-        (both, lk.WeightedSampler(weights, seed=0)),
+        (source, lk.samplers.KeysSampler(range(0, 1000, 2))),
+        (both, lk.samplers.MixedSampler({"other": shuffled, "rows": chunks})),
+        (both, lk.samplers.MixedSampler({"other": shuffled, "rows": plain})),
+        (both, lk.samplers.WeightedSampler(weights, seed=0)),
     ]:
         lk.DataLoader(data_source=given, sampler=sampler)
 

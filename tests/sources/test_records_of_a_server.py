@@ -19,9 +19,9 @@ from loaderkit.sources.indexed import _Refresh
 LINES = [f'{{"n": {k}}}' for k in range(200)]
 DATA = {
     lk.TFRecordDataSource: tfrecord(line.encode() * 300 for line in LINES),
-    lk.LinesDataSource: "\n".join(LINES).encode(),
+    lk.formats.LinesDataSource: "\n".join(LINES).encode(),
     lk.JsonLinesDataSource: "\n\n".join(LINES).encode(),
-    lk.CsvDataSource: "\n".join(["a", *(f'"{k},\n"' for k in range(200))]).encode(),
+    lk.formats.CsvDataSource: "\n".join(["a", *(f'"{k},\n"' for k in range(200))]).encode(),
 }
 
 
@@ -56,14 +56,14 @@ def test_other_bytes_on_a_server(range_server, tmp_path, monkeypatch):
     served = tmp_path / "served"
     served.mkdir()
     (served / "a.txt").write_bytes(b"one\ntwo\n")
-    len(lk.LinesDataSource(served / "a.txt"))
+    len(lk.formats.LinesDataSource(served / "a.txt"))
     server = range_server(served)
-    with lk.LinesDataSource(server.url("a.txt")) as source:
+    with lk.formats.LinesDataSource(server.url("a.txt")) as source:
         assert source[1] == "two"
     (served / "a.txt").write_bytes(b"six\nten\n")
-    with lk.LinesDataSource(server.url("a.txt")) as source:
+    with lk.formats.LinesDataSource(server.url("a.txt")) as source:
         for _ in range(2):
-            with pytest.raises(lk.FileChangedError, match=r"a\.txt: at byte 0: .* its bytes aren't"):
+            with pytest.raises(lk.errors.FileChangedError, match=r"a\.txt: at byte 0: .* its bytes aren't"):
                 source[1]
 
 
@@ -89,10 +89,10 @@ def test_a_cache_of_two_versions(range_server, tmp_path, monkeypatch, how):
     servers = {name: range_server(tmp_path / name) for name in texts}
     for _ in range(2):
         for name, text in texts.items():
-            with lk.LinesDataSource(servers[name].url("a.txt"), cache=cache) as source:
+            with lk.formats.LinesDataSource(servers[name].url("a.txt"), cache=cache) as source:
                 assert source.__getitems__(range(8490, 8510)) == text.decode().splitlines()[8490:8510]
     asked = len(servers["two"].requests)
-    with lk.LinesDataSource(servers["two"].url("a.txt"), cache=cache) as source:
+    with lk.formats.LinesDataSource(servers["two"].url("a.txt"), cache=cache) as source:
         assert source[8500] == "corrected"
     methods = [each.method for each in servers["two"].requests[asked:]]
     assert methods == ["HEAD"] * (
@@ -117,12 +117,12 @@ def test_a_shard_that_is_replaced_during_a_run(range_server, tmp_path, monkeypat
     tags = {name: f'{"W/" * (how == "weak")}"{name}"' for name in ("one", "two", "three")}
     server.etags["a.txt"] = tags["one"]
     options = {"etags": "any"} if how == "any" else None
-    source = lk.LinesDataSource(server.url("a.txt"), storage_options=options)
+    source = lk.formats.LinesDataSource(server.url("a.txt"), storage_options=options)
     assert source[8500] == "000008500"
     (served / "a.txt").write_bytes(data)
     server.etags["a.txt"] = tags["two"]
     if how == "strong":
-        with pytest.raises(lk.FileChangedError, match=r"a\.txt: .*it was replaced during the run"):
+        with pytest.raises(lk.errors.FileChangedError, match=r"a\.txt: .*it was replaced during the run"):
             source[8500]
         return
     assert source[8501] == "000008501"
@@ -130,7 +130,7 @@ def test_a_shard_that_is_replaced_during_a_run(range_server, tmp_path, monkeypat
     (served / "a.txt").write_bytes(data.replace(b"000008500", b"corrected"))
     server.etags["a.txt"] = tags["three"]
     if how == "checksums":
-        with pytest.raises(lk.FileChangedError, match="record 8500 doesn't have its checksum"):
+        with pytest.raises(lk.errors.FileChangedError, match="record 8500 doesn't have its checksum"):
             source[8500]
         assert source[8501] == "000008501"
     else:
@@ -139,7 +139,7 @@ def test_a_shard_that_is_replaced_during_a_run(range_server, tmp_path, monkeypat
     with pytest.raises(
         ValueError, match="storage_options: expected etags='any' or no etags, got etags='all'"
     ):
-        lk.LinesDataSource(server.url("a.txt"), storage_options={"etags": "all"})
+        lk.formats.LinesDataSource(server.url("a.txt"), storage_options={"etags": "all"})
 
 
 def test_a_cache_and_an_index_with_checksums(range_server, tmp_path, monkeypatch):
@@ -188,7 +188,7 @@ def test_a_cache_and_an_index_with_checksums(range_server, tmp_path, monkeypatch
     data = (served / "0.tfrecord").read_bytes()
     (served / "0.tfrecord").write_bytes(data.replace(records[100], records[101]))
     with pytest.raises(
-        lk.FileChangedError, match=r"0\.tfrecord: at byte .* record 100 doesn't have its checksum"
+        lk.errors.FileChangedError, match=r"0\.tfrecord: at byte .* record 100 doesn't have its checksum"
     ):
         read()
 
@@ -197,5 +197,5 @@ def test_arguments_of_a_server(range_server, tmp_path, monkeypatch):
     """Options that are no dict are refused; no repr shows any."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     with pytest.raises(TypeError, match="storage_options: expected a dict of option -> value, got a str"):
-        lk.LinesDataSource("s3://box/a.txt", storage_options="secret")  # type: ignore[arg-type]
+        lk.formats.LinesDataSource("s3://box/a.txt", storage_options="secret")  # type: ignore[arg-type]
     assert "secret" not in repr(_Refresh(list, {"token": "secret"}))

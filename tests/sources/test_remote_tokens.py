@@ -85,7 +85,7 @@ def test_files_of_bare_numbers_beside_the_program(folder):
     assert values(source.__getitems__(KEYS)) == values(local(folder).__getitems__(KEYS))
     os.truncate(folder / "tokens.bin", 7)
     with pytest.raises(
-        lk.DataFormatError, match=r"tokens\.bin: expected a multiple of 2 bytes, as dtype uint16"
+        lk.errors.DataFormatError, match=r"tokens\.bin: expected a multiple of 2 bytes, as dtype uint16"
     ):
         lk.TokenDataSource(folder / "tokens.bin", [0, 1], dtype="uint16")
 
@@ -209,23 +209,25 @@ def test_a_replaced_object(folder, server, in_child):
     source = remote(server)
     content = pickle.dumps(source)
     np.save(folder / "tokens.npy", TOKENS + np.uint16(1))
-    with pytest.raises(lk.FileChangedError, match=r"tokens\.npy: the file isn't the one .* its version was"):
+    with pytest.raises(
+        lk.errors.FileChangedError, match=r"tokens\.npy: the file isn't the one .* its version was"
+    ):
         source[0]
-    with pytest.raises(lk.FileChangedError, match=r"tokens\.npy"):
+    with pytest.raises(lk.errors.FileChangedError, match=r"tokens\.npy"):
         pickle.loads(content)[0]
     np.save(folder / "tokens.npy", TOKENS[:-5])
-    with pytest.raises(lk.FileChangedError, match=r"tokens\.npy: .* it had .* bytes and has"):
+    with pytest.raises(lk.errors.FileChangedError, match=r"tokens\.npy: .* it had .* bytes and has"):
         source[0]
 
 
 def test_a_truncated_object(folder, server):
     os.truncate(folder / "tokens.npy", 1001)
     with pytest.raises(
-        lk.DataFormatError, match=r"tokens\.npy: expected \d+ bytes, .* got 1001; .*truncated"
+        lk.errors.DataFormatError, match=r"tokens\.npy: expected \d+ bytes, .* got 1001; .*truncated"
     ):
         remote(server)
     os.truncate(folder / "tokens.bin", 1001)
-    with pytest.raises(lk.DataFormatError, match=r"tokens\.bin: expected a multiple of 2 bytes"):
+    with pytest.raises(lk.errors.DataFormatError, match=r"tokens\.bin: expected a multiple of 2 bytes"):
         remote(server, "bin", dtype=np.uint16)
     os.truncate(folder / "offsets.bin", 80)
     os.truncate(folder / "tokens.bin", 10)
@@ -248,13 +250,13 @@ def test_an_absent_object(server):
         (
             "bad.npy",
             {},
-            lk.DataFormatError,
+            lk.errors.DataFormatError,
             r"bad.npy: at byte 0: expected a .npy file, got one that begins with b'none",
         ),
         (
             "empty.npy",
             {},
-            lk.DataFormatError,
+            lk.errors.DataFormatError,
             r"empty.npy: at byte 0: expected a .npy file, got .* begins with b''",
         ),
         ("floats.npy", {}, TypeError, "tokens: expected integers in one dimension, got float64"),
@@ -292,6 +294,6 @@ def test_megatrons_truncated_tokens(folder, server):
     write_megatron(folder / "set", DOCUMENTS)
     os.truncate(folder / "set.bin", 14)
     with pytest.raises(
-        lk.DataFormatError, match=r"set.bin: expected 16 bytes, as http.*set.idx says, got 14"
+        lk.errors.DataFormatError, match=r"set.bin: expected 16 bytes, as http.*set.idx says, got 14"
     ):
         lk.TokenDataSource.from_megatron(server.url("set"))

@@ -51,7 +51,7 @@ def until_the_end(loader, change):
         os.kill(pid, signal.SIGKILL)
         try:
             given += [element for _, element in it]
-        except lk.FileChangedError as error:
+        except lk.errors.FileChangedError as error:
             return given, error
         return given, None
 
@@ -179,9 +179,9 @@ def test_a_file_that_is_opened_again_is_the_same_one(files, kind, change):
     change(*files)
     for opened in (source, in_worker, pickle.loads(sent)):
         for _ in range(2):
-            with pytest.raises(lk.FileChangedError, match=rf"^{files[0]}: .*{CHANGES[change]}"):
+            with pytest.raises(lk.errors.FileChangedError, match=rf"^{files[0]}: .*{CHANGES[change]}"):
                 opened[COUNT - 1]
-            with pytest.raises(lk.FileChangedError, match=CHANGES[change]):
+            with pytest.raises(lk.errors.FileChangedError, match=CHANGES[change]):
                 opened.__getitems__([1, 2])
 
 
@@ -205,7 +205,7 @@ def test_several_files_are_told_apart(tmp_path, write_records):
     source = lk.ArrayRecordDataSource(paths)
     os.replace(write_records(tmp_path / "new", NEW[:10]), paths[1])
     assert (source[5], source[25]) == (OLD[5], OLD[25])
-    with pytest.raises(lk.FileChangedError, match=r"^\S*/1\.ar: "):
+    with pytest.raises(lk.errors.FileChangedError, match=r"^\S*/1\.ar: "):
         source[15]
 
 
@@ -220,7 +220,7 @@ def test_a_file_that_is_replaced_while_it_is_opened(files, monkeypatch):
         return open_reader(path, options)
 
     monkeypatch.setattr(array_record_reader, "_reader_of", replaced_first)
-    with pytest.raises(lk.FileChangedError, match="is inode"):
+    with pytest.raises(lk.errors.FileChangedError, match="is inode"):
         source[0]
 
 
@@ -237,7 +237,7 @@ def test_a_file_that_is_replaced_while_a_source_is_made(tmp_path, write_records,
     monkeypatch.setattr(array_record_reader, "_reader_of", replaced_first)
     assert kind(files[0])[0] == NEW[0]
     left += [write_records(tmp_path / f"{i}", OLD) for i in range(2)]
-    with pytest.raises(lk.FileChangedError, match="is inode"):
+    with pytest.raises(lk.errors.FileChangedError, match="is inode"):
         kind(files[0])
 
 
@@ -251,7 +251,7 @@ def test_no_policy_and_no_retry_applies(files, options):
         it = iter(loader)
         os.replace(files[1], files[0])
         source.close()
-        with pytest.raises(lk.FileChangedError) as raised:
+        with pytest.raises(lk.errors.FileChangedError) as raised:
             next(it)
         assert not any("attempt" in note for note in raised.value.__notes__)
         assert it.bad_records == 0
@@ -270,7 +270,7 @@ def test_a_pickle_that_is_kept_and_a_state_know_no_inodes(files):
     assert again.__getitems__(range(COUNT)) == OLD
     iter(lk.load(lk.ArrayRecordDataSource(files[0]))).set_state(state)
     source.close()
-    with pytest.raises(lk.FileChangedError):
+    with pytest.raises(lk.errors.FileChangedError):
         source[0]
 
 
@@ -278,7 +278,7 @@ def test_a_kept_pickle_finds_another_size(files):
     """The pickle has the positions of records, which are wrong for a file of another length."""
     kept = pickle.dumps(lk.ArrayRecordDataSource(files[0]))
     grown(*files)
-    with pytest.raises(lk.FileChangedError, match="bytes when it was opened"):
+    with pytest.raises(lk.errors.FileChangedError, match="bytes when it was opened"):
         pickle.loads(kept)[0]
 
 
@@ -291,7 +291,7 @@ def test_a_source_from_a_kept_pickle_knows_its_files_once_it_is_used(files, open
     with _memory.sending():
         sent = pickle.dumps(source)
     os.replace(files[1], files[0])
-    with pytest.raises(lk.FileChangedError):
+    with pytest.raises(lk.errors.FileChangedError):
         pickle.loads(sent)[0]
 
 
@@ -302,7 +302,7 @@ def test_a_map_of_a_file_that_was_replaced_before_the_source_was_made(tmp_path):
     array = np.load(path, mmap_mode="r")
     os.replace(other, path)
     with pytest.raises(
-        lk.FileChangedError, match="it has other values than the array that was mapped from it"
+        lk.errors.FileChangedError, match="it has other values than the array that was mapped from it"
     ):
         lk.ArrayDataSource(array)
 
@@ -323,7 +323,7 @@ def test_a_map_is_of_the_same_file(tmp_path, change):
     sent = sent_map(paths[0], "r")
     assert pickle.loads(sent).view()[7] == 7
     change(*paths)
-    with pytest.raises(lk.FileChangedError, match=rf"^{paths[0]}: .*{CHANGES[change]}"):
+    with pytest.raises(lk.errors.FileChangedError, match=rf"^{paths[0]}: .*{CHANGES[change]}"):
         pickle.loads(sent)
 
 
@@ -336,7 +336,7 @@ def test_a_map_that_the_script_writes_to(tmp_path):
     rewritten_in_place(*paths)
     assert pickle.loads(sent).view()[7] == 7
     other_file_of_the_same_time(*paths)
-    with pytest.raises(lk.FileChangedError, match="is inode"):
+    with pytest.raises(lk.errors.FileChangedError, match="is inode"):
         pickle.loads(sent)
 
 
@@ -382,7 +382,7 @@ def test_a_new_number_alone_is_no_change_there(monkeypatch):
     was = FileIdentity(5, 77, 1000, 10**18)
     was.check("/data/x", FileIdentity(6, 78, 1000, 10**18))
     for now in (FileIdentity(5, 78, 1001, 10**18), FileIdentity(5, 78, 1000, 10**18 + 1)):
-        with pytest.raises(lk.FileChangedError):
+        with pytest.raises(lk.errors.FileChangedError):
             was.check("/data/x", now)
 
 
@@ -397,7 +397,7 @@ def test_a_file_system_that_is_mounted_again_has_the_same_files(major):
     else:
         before.check("/data/x", FileIdentity(again, 77, 1000, 10**18))
     for now in others:
-        with pytest.raises(lk.FileChangedError):
+        with pytest.raises(lk.errors.FileChangedError):
             before.check("/data/x", now)
 
 

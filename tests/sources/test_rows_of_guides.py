@@ -84,7 +84,7 @@ def test_compressed_tar(tar, tmp_path):
     with tarfile.open(tmp_path / "x.tgz", "w:gz") as file, tarfile.open(tar[0]) as shard:
         for member in shard:
             file.addfile(member, shard.extractfile(member))
-    with pytest.raises(lk.DataFormatError, match=r"gunzip .*x\.tgz"):
+    with pytest.raises(lk.errors.DataFormatError, match=r"gunzip .*x\.tgz"):
         lk.TarDataSource(tmp_path / "x.tgz")
     source = lk.TarDataSource(tmp_path / "x.tgz", cache=lk.Cache(tmp_path / "cache", limit="1GB"))
     assert [record["cls"] for record in source] == [str(label).encode() for label in LABELS[:6]]
@@ -137,7 +137,7 @@ def test_shards_written_and_mapped(tar, tmp_path):
     def smaller(record):
         return {**record, "png": png(PICTURES[int(record["__key__"])][::2, ::2])}
 
-    files = lk.map_shards(
+    files = lk.offline.map_shards(
         smaller, lk.TarDataSource(tar), tmp_path / "small", version=1, format="tar", shards=3
     )
     pictures = batches(lk.TarDataSource(files), lk.decode.ByExtension("l8"), size=12)[0]["png"]
@@ -167,7 +167,7 @@ def test_lmdb(tmp_path):
     with lmdb.open(str(tmp_path / "db"), map_size=1 << 20) as db, db.begin(write=True) as writing:
         for n, picture in enumerate(PICTURES):
             writing.put(f"{n:03}".encode(), png(picture))
-    source = lk.MapDataSource(lk.LmdbDataSource(tmp_path / "db"), lambda data: {"image": data})
+    source = lk.MapDataSource(lk.formats.LmdbDataSource(tmp_path / "db"), lambda data: {"image": data})
     decoded = batches(source, image.Decode(key="image"), size=12, workers=2)[0]["image"]
     assert np.array_equal(decoded[..., 0], PICTURES)
 
@@ -186,19 +186,19 @@ def folder(tmp_path):
 
 
 def test_loose_picture_files(folder):
-    files = lk.FilesDataSource(f"{folder}/pictures/*/*.png")
+    files = lk.formats.FilesDataSource(f"{folder}/pictures/*/*.png")
     assert {record["file"] for record in files} == {png(picture) for picture in PICTURES}
 
 
 def test_folder_of_classes_and_filtering(folder):
     source = lk.FolderDataSource(folder / "pictures", classes={"0": 0, "1": 1})
-    ones = lk.filtered(source, lambda record: record["label"] == 1, folder / "ones.npy")
+    ones = lk.offline.filtered(source, lambda record: record["label"] == 1, folder / "ones.npy")
     [batch] = batches(ones, image.Decode(key="image"), size=2)
     assert batch["label"].tolist() == [1, 1] and np.array_equal(batch["image"][0, ..., 0], PICTURES[1])
 
 
 def test_csv_with_a_file_a_sample(folder):
-    rows = lk.JoinedFilesDataSource(folder / "table.csv", "file", folder / "pictures", key="image")
+    rows = lk.formats.JoinedFilesDataSource(folder / "table.csv", "file", folder / "pictures", key="image")
     for batch in batches(rows, image.Decode(key="image")):
         assert batch["image"][..., 0].sum((1, 2)).tolist() == [int(total) for total in batch["sum"]]
 
@@ -224,14 +224,17 @@ def test_batch_sampler():
 
 def test_netcdf_opened_in_each_worker(tmp_path):
     xarray.Dataset({"image": (("hid", "y", "x"), PICTURES)}).to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
-    source = lk.ArraysDataSource(tmp_path / "a.nc", "hid", ["image"])
+    source = lk.formats.ArraysDataSource(tmp_path / "a.nc", "hid", ["image"])
     assert np.array_equal(batches(source, size=12, workers=2)[0]["image"], PICTURES)
 
 
 def test_table_rows_joined_and_padded():
     table = pd.DataFrame({"hid": [0, 0, 1, 2, 2, 2], "x": np.arange(6, dtype=np.float32)})
     both = lk.ZipDataSource(
-        {"hologram": lk.ArrayDataSource(PICTURES[:3]), "particles": lk.GroupedRowsDataSource(table, "hid")}
+        {
+            "hologram": lk.ArrayDataSource(PICTURES[:3]),
+            "particles": lk.formats.GroupedRowsDataSource(table, "hid"),
+        }
     )
     [batch] = batches(
         both,
@@ -284,13 +287,13 @@ def test_text_files_and_tables(tmp_path):
     frame.to_parquet(tmp_path / "x.parquet")
     frame.to_feather(tmp_path / "x.arrow")
     (tmp_path / "x.txt").write_text("\n".join(frame["text"]))
-    assert [*lk.LinesDataSource(tmp_path / "x.txt")] == [*frame["text"]]
+    assert [*lk.formats.LinesDataSource(tmp_path / "x.txt")] == [*frame["text"]]
     for source in (
-        lk.CsvDataSource(tmp_path / "x.csv"),
+        lk.formats.CsvDataSource(tmp_path / "x.csv"),
         lk.JsonLinesDataSource(tmp_path / "x.jsonl"),
         lk.ParquetDataSource(tmp_path / "x.parquet"),
-        lk.ArrowDataSource(tmp_path / "x.arrow"),
-        lk.TableDataSource(frame),
+        lk.formats.ArrowDataSource(tmp_path / "x.arrow"),
+        lk.formats.TableDataSource(frame),
     ):
         assert [(int(record["n"]), record["text"]) for record in source] == [*zip(frame["n"], frame["text"])]
 
@@ -331,5 +334,5 @@ def test_feature_columns():
 def test_hugging_face_data_sets():
     datasets = pytest.importorskip("datasets")
     table = datasets.Dataset.from_dict({"n": [*range(12)]})
-    for source in (table, lk.TableDataSource(table)):
+    for source in (table, lk.formats.TableDataSource(table)):
         assert batches(source, size=12)[0]["n"].tolist() == [*range(12)]

@@ -97,7 +97,9 @@ TAKERS = {
     "MapDataSource": lambda source, _: list(lk.MapDataSource(source, lambda record: record)),
     "SubsetDataSource": lambda source, _: list(lk.SubsetDataSource(source, range(3))),
     "CachedDataSource": lambda source, _: list(lk.CachedDataSource(source)),
-    "WindowDataSource": lambda source, _: [each for w in lk.WindowDataSource(source, 1) for each in unstacked(w)],
+    "WindowDataSource": lambda source, _: [
+        each for window in lk.sources.WindowDataSource(source, 1) for each in unstacked(window)
+    ],
     "ConcatDataSource": lambda source, _: list(lk.ConcatDataSource([source])),
     "ZipDataSource": lambda source, _: [record for (record,) in lk.ZipDataSource([source])],
     "mix": lambda source, _: in_order(lk.mix({"a": source}, {"a": 1}, num_epochs=1, when_exhausted="stop")),
@@ -106,9 +108,9 @@ TAKERS = {
         lk.balance(source, [0, 0, 0], shuffle=False, seed=None, num_epochs=1, when_exhausted="stop")
     ),
     "write": lambda source, path: list(read_written(source, path)),
-    "measure": lambda source, path: [*lk.measure(source, lambda r: int(r["y"]), path / "m.npy", **MEASURED)],
-    "column_stats": lambda source, _: [lk.column_stats(source, **MEASURED)["columns"]["y"]["max"]],
-    "map_shards": lambda source, _: lk.map_shards(
+    "measure": lambda source, path: [*lk.offline.measure(source, lambda r: int(r["y"]), path / "m.npy", **MEASURED)],
+    "column_stats": lambda source, _: [lk.offline.column_stats(source, **MEASURED)["columns"]["y"]["max"]],
+    "map_shards": lambda source, _: lk.offline.map_shards(
         lambda r: [int(r["y"])], source, version=1, reduce=lambda a, b: a + b, **MEASURED
     ),
 }  # fmt: skip

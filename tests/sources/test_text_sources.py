@@ -33,16 +33,16 @@ def records(source, keys=None):
 def test_lines(tmp_path):
     """Without their ends; an empty line is a record, an empty file has none; a byte order mark is left out."""
     names = written(tmp_path, "one\n\ntwo\r\n\r\n", "", "\ufeffthree\rfour\n", "fünf")
-    assert records(lk.LinesDataSource(names)) == ["one", "", "two", "", "three\rfour", "fünf"]
-    assert records(lk.LinesDataSource(names), [-1, 2]) == ["fünf", "two"]
-    assert records(lk.LinesDataSource(f"{tmp_path}/part-0.txt[1:3]")) == ["", "two"]
-    with lk.LinesDataSource(names) as source:
+    assert records(lk.formats.LinesDataSource(names)) == ["one", "", "two", "", "three\rfour", "fünf"]
+    assert records(lk.formats.LinesDataSource(names), [-1, 2]) == ["fünf", "two"]
+    assert records(lk.formats.LinesDataSource(f"{tmp_path}/part-0.txt[1:3]")) == ["", "two"]
+    with lk.formats.LinesDataSource(names) as source:
         assert source.name(4) == f"{tmp_path}/part-2.txt[0]"
 
 
 def test_first_and_last_lines_are_read_as_fast(tmp_path, monkeypatch):
     """Not as a line that isn't what it was: with small files each batch has some."""
-    lines = lk.LinesDataSource(written(tmp_path, "one\ntwo\n", "\n", "drei\r\nvier"))
+    lines = lk.formats.LinesDataSource(written(tmp_path, "one\ntwo\n", "\n", "drei\r\nvier"))
     monkeypatch.setattr(TextDataSource, "_checked_record", None)
     assert records(lines) == ["one", "two", "", "drei", "vier"]
 
@@ -50,27 +50,30 @@ def test_first_and_last_lines_are_read_as_fast(tmp_path, monkeypatch):
 def test_lines_of_another_encoding(tmp_path):
     """One with a byte for a newline; the fingerprint says it."""
     names = written(tmp_path, "für\nße\n", encoding="latin-1")
-    assert records(lk.LinesDataSource(names, "latin-1")) == ["für", "ße"]
-    with lk.LinesDataSource(names) as source, lk.LinesDataSource(names, encoding="latin-1") as other:
+    assert records(lk.formats.LinesDataSource(names, "latin-1")) == ["für", "ße"]
+    with (
+        lk.formats.LinesDataSource(names) as source,
+        lk.formats.LinesDataSource(names, encoding="latin-1") as other,
+    ):
         assert (
             source.fingerprint() != other.fingerprint() == {**source.fingerprint(), "encoding": "iso8859-1"}
         )
         with pytest.raises(
-            lk.DataFormatError,
+            lk.errors.DataFormatError,
             match=r"part-0.txt: at byte 4, in record 1: expected text in utf-8, got b'\\xdf'",
         ):
             source.__getitems__([1, 0])
     for wrong in ("utf-16", "hex", "nonsense", "cp500"):
         with pytest.raises(ValueError, match="encoding: expected one that"):
-            lk.LinesDataSource(names, wrong)
+            lk.formats.LinesDataSource(names, wrong)
     with pytest.raises(TypeError, match="encoding: expected a name"):
-        lk.LinesDataSource(names, None)
+        lk.formats.LinesDataSource(names, None)
 
 
 EDITED = {
-    lk.LinesDataSource: ["one", "", "three", "four words in it", "", "six"],
+    lk.formats.LinesDataSource: ["one", "", "three", "four words in it", "", "six"],
     lk.JsonLinesDataSource: ["[1, 2]", '{"a": [3]}', "4", '"five"', "[[6]]", "7"],
-    lk.CsvDataSource: ["a,b", '1,"x\ny"', "2,z", '3,""', "4,five", "6,7"],
+    lk.formats.CsvDataSource: ["a,b", '1,"x\ny"', "2,z", '3,""', "4,five", "6,7"],
 }
 
 
@@ -90,7 +93,7 @@ def test_a_file_that_was_edited_in_place(tmp_path, cls, how, monkeypatch):
     refused = 0
     for edit in range(60):
         new = [*text]
-        for place in random.integers(4 * (cls is lk.CsvDataSource), len(text), random.integers(1, 4)):
+        for place in random.integers(4 * (cls is lk.formats.CsvDataSource), len(text), random.integers(1, 4)):
             new[place] = "\nx"[random.integers(0, 2)]
         path.write_text("".join(new))
         os.utime(path, ns=(edit, edit))
@@ -100,10 +103,10 @@ def test_a_file_that_was_edited_in_place(tmp_path, cls, how, monkeypatch):
         for key in range(len(other)):
             try:
                 record = other[key]
-            except (lk.FileChangedError, lk.DataFormatError):
+            except (lk.errors.FileChangedError, lk.errors.DataFormatError):
                 refused += 1
                 continue
-            if cls is lk.LinesDataSource:
+            if cls is lk.formats.LinesDataSource:
                 place = starts[key]
                 assert (
                     new[place - 1 : place] in ([], ["\n"])
@@ -118,7 +121,9 @@ def test_a_file_that_was_edited_in_place(tmp_path, cls, how, monkeypatch):
     assert refused > 40
     path.write_text(text.replace("\n", "-", 3).replace("\n", "\n\n\n\n", 1)[: len(text)])
     os.utime(path, ns=(5, 5))
-    with pytest.raises(lk.FileChangedError, match=r"data: at byte \d+: expected the file that was indexed"):
+    with pytest.raises(
+        lk.errors.FileChangedError, match=r"data: at byte \d+: expected the file that was indexed"
+    ):
         cls(str(path)).__getitems__(range(len(before)))
 
 
@@ -150,7 +155,7 @@ def test_a_line_that_is_not_json(tmp_path, line, place, problem):
     with lk.JsonLinesDataSource(names) as source:
         assert source.__getitems__([2, 0]) == [2, {"a": 1}]
         text = rf"part-0.txt: at byte {place}, in record 1: expected a JSON value in one line, got .*{problem}.*; if"
-        with pytest.raises(lk.DataFormatError, match=text):
+        with pytest.raises(lk.errors.DataFormatError, match=text):
             source.__getitems__([0, 1, 2])
 
 
@@ -159,7 +164,9 @@ def test_json_lines_of_other_bytes(tmp_path):
     (tmp_path / "a.jsonl").write_bytes(b'1\n"\xff"\n')
     with (
         lk.JsonLinesDataSource(tmp_path / "a.jsonl") as source,
-        pytest.raises(lk.DataFormatError, match=r"a.jsonl: at byte 3, in record 1: expected text in utf-8"),
+        pytest.raises(
+            lk.errors.DataFormatError, match=r"a.jsonl: at byte 3, in record 1: expected text in utf-8"
+        ),
     ):
         source[1]
     for name, data, text in [
@@ -167,7 +174,7 @@ def test_json_lines_of_other_bytes(tmp_path):
         ("b.jsonl", "1\n".encode("utf-16"), "UTF-8"),
     ]:
         (tmp_path / name).write_bytes(data)
-        with pytest.raises(lk.DataFormatError, match=f"{name}: at byte 0: .*{text}"):
+        with pytest.raises(lk.errors.DataFormatError, match=f"{name}: at byte 0: .*{text}"):
             lk.JsonLinesDataSource(tmp_path / name)
 
 
@@ -181,49 +188,56 @@ def test_csv(tmp_path):
         first = list(csv.DictReader(file))
     expected = [*first, {"id": "3", "text": "x", "label": "y"}, *first]
     assert first[0]["text"] == 'two\nlines, and "quotes"'
-    assert records(lk.CsvDataSource(names)) == expected
-    assert records(lk.CsvDataSource(names), [-1, 0]) == [expected[-1], expected[0]]
-    chosen = lk.CsvDataSource(names, columns=["label", "id"])
+    assert records(lk.formats.CsvDataSource(names)) == expected
+    assert records(lk.formats.CsvDataSource(names), [-1, 0]) == [expected[-1], expected[0]]
+    chosen = lk.formats.CsvDataSource(names, columns=["label", "id"])
     assert [[*record.items()] for record in records(chosen, [0])] == [[("label", "cat"), ("id", "1")]]
-    assert chosen.columns == ["label", "id"] and lk.CsvDataSource(names).columns == ["id", "text", "label"]
-    assert chosen.fingerprint() != lk.CsvDataSource(names).fingerprint()
+    assert chosen.columns == ["label", "id"] and lk.formats.CsvDataSource(names).columns == [
+        "id",
+        "text",
+        "label",
+    ]
+    assert chosen.fingerprint() != lk.formats.CsvDataSource(names).fingerprint()
 
 
 def test_other_delimiters_and_quotes(tmp_path):
     """Each pair has an index of its own, as it finds other rows in the same file."""
     names = written(tmp_path, "a\tb\n1\t5\" x\n'2\t'\t3\n")
-    with lk.CsvDataSource(names, "\t", quotechar=None) as source:
+    with lk.formats.CsvDataSource(names, "\t", quotechar=None) as source:
         assert source[0] == {"a": "1", "b": '5" x'}
-        with pytest.raises(lk.DataFormatError, match=r"a row of 2 values, got .* \(it has 3\)"):
+        with pytest.raises(lk.errors.DataFormatError, match=r"a row of 2 values, got .* \(it has 3\)"):
             source[1]
-    with lk.CsvDataSource(names, "\t", quotechar="'") as source:
+    with lk.formats.CsvDataSource(names, "\t", quotechar="'") as source:
         assert source[1] == {"a": "2\t", "b": "3"}
     with pytest.raises(
-        lk.DataFormatError, match=r"part-0.txt: at byte 7: .*got a quote in it; .*quotechar=None"
+        lk.errors.DataFormatError, match=r"part-0.txt: at byte 7: .*got a quote in it; .*quotechar=None"
     ):
-        lk.CsvDataSource(names, "\t")
+        lk.formats.CsvDataSource(names, "\t")
 
 
 def test_a_row_with_another_number_of_values(tmp_path):
     """Names file, record and offset."""
     names = written(tmp_path, "a,b\n1,2\n3\n4,5,6\n", "a,b\n7,8\n")
-    with lk.CsvDataSource(names) as source:
+    with lk.formats.CsvDataSource(names) as source:
         assert source.__getitems__([0, 3]) == [{"a": "1", "b": "2"}, {"a": "7", "b": "8"}]
         with pytest.raises(
-            lk.DataFormatError, match=r"part-0.txt: at byte 8, in record 1: .*2 values, got '3.n' .it has 1"
+            lk.errors.DataFormatError,
+            match=r"part-0.txt: at byte 8, in record 1: .*2 values, got '3.n' .it has 1",
         ):
             source.__getitems__([0, 1])
-        with pytest.raises(lk.DataFormatError, match=r"part-0.txt: at byte 10, in record 2: .*it has 3"):
+        with pytest.raises(
+            lk.errors.DataFormatError, match=r"part-0.txt: at byte 10, in record 2: .*it has 3"
+        ):
             source[2]
 
 
 def test_headers_that_differ(tmp_path):
     """Names both files, when a record of the other one is read."""
     names = written(tmp_path, "", "a,b\n1,2\n", "a,c\n3,4\n", "b,a")
-    with lk.CsvDataSource(names) as source:
+    with lk.formats.CsvDataSource(names) as source:
         assert source[0] == {"a": "1", "b": "2"}
         with pytest.raises(
-            lk.DataFormatError,
+            lk.errors.DataFormatError,
             match=r"2.txt: at byte 0, in the header: expected the columns of .*1.txt, \['a', 'b'\], got \['a', 'c'\]",
         ):
             source.__getitems__([0, 1])
@@ -232,26 +246,26 @@ def test_headers_that_differ(tmp_path):
 @pytest.mark.parametrize(
     ("text", "arguments", "error", "problem"),
     [
-        ("a,a\n1,2\n", {}, lk.DataFormatError, "got 'a' twice"),
-        ("a,\xff\n1,2\n", {"encoding": "ascii"}, lk.DataFormatError, "at byte 0, in the header: .* in ascii"),
+        ("a,a\n1,2\n", {}, lk.errors.DataFormatError, "got 'a' twice"),
+        ("a,\xff\n1,2\n", {"encoding": "ascii"}, lk.errors.DataFormatError, "at byte 0, in the header: .* in ascii"),
         ("a,b\n1,2\n", {"columns": ["c"]}, ValueError, r"columns: expected some of \['a', 'b'\], got \['c'\]"),
         ("a,b\n1,2\n", {"columns": "a"}, TypeError, "columns: expected a list of names, got 'a'"),
         ("a,b\n1,2\n", {"delimiter": "::"}, ValueError, "delimiter: expected one ASCII character"),
         ("a,b\n1,2\n", {"encoding": "utf-16"}, ValueError, "encoding: expected"),
-        ('a,b\n1,"2\n', {}, lk.DataFormatError, "part-0.txt: at byte 6: .*end of the file"),
+        ('a,b\n1,"2\n', {}, lk.errors.DataFormatError, "part-0.txt: at byte 6: .*end of the file"),
     ],
 )  # fmt: skip
 def test_wrong_files_and_arguments(tmp_path, text, arguments, error, problem):
     """Refused when the source is made."""
     with pytest.raises(error, match=problem):
-        lk.CsvDataSource(written(tmp_path, text), **arguments)
+        lk.formats.CsvDataSource(written(tmp_path, text), **arguments)
 
 
 def test_headers_only(tmp_path):
     """A source without records."""
-    with lk.CsvDataSource(written(tmp_path, "a,b\n", "a,b\n")) as source:
+    with lk.formats.CsvDataSource(written(tmp_path, "a,b\n", "a,b\n")) as source:
         assert len(source) == 0 and source.columns == ["a", "b"]
-    with lk.CsvDataSource(written(tmp_path, "", "")) as source:
+    with lk.formats.CsvDataSource(written(tmp_path, "", "")) as source:
         assert len(source) == 0 and source.columns == []
 
 

@@ -38,7 +38,7 @@ def same(mine, theirs):
 def test_records_are_those_of_tfds(folder, folders, split):
     """In TFDS's order, one by one or many at a time, without TensorFlow."""
     theirs = tfds.builder_from_directory(folders["array_record"]).as_data_source(split=split)
-    with lk.TfdsDataSource(folder, split) as mine:
+    with lk.formats.TfdsDataSource(folder, split) as mine:
         assert len(mine) == len(theirs)
         for record, expected in zip(mine, theirs, strict=True):
             same(record, expected)
@@ -49,16 +49,16 @@ def test_records_are_those_of_tfds(folder, folders, split):
 
 def test_pairs_and_decoders(folder):
     """TFDS's supervised keys, and its decoders."""
-    image, label = lk.TfdsDataSource(folder, "test", as_supervised=True)[3]
+    image, label = lk.formats.TfdsDataSource(folder, "test", as_supervised=True)[3]
     assert image.shape == (4, 4) and label == int(image[0, 0]) ** 2
-    raw = lk.TfdsDataSource(folder, "test", decoders={"name": tfds.decode.SkipDecoding()})
+    raw = lk.formats.TfdsDataSource(folder, "test", decoders={"name": tfds.decode.SkipDecoding()})
     assert raw[3]["name"] == f"square {image[0, 0]}".encode()
 
 
 def test_a_name_is_found_in_data_dir(folder):
-    """With a pattern of versions, by lk.TfdsDataSource and by lk.open."""
+    """With a pattern of versions, by lk.formats.TfdsDataSource and by lk.open."""
     data_dir = folder.parent.parent
-    seen = lk.TfdsDataSource("loaderkit_squares:1.*.*", "train", data_dir=data_dir)
+    seen = lk.formats.TfdsDataSource("loaderkit_squares:1.*.*", "train", data_dir=data_dir)
     opened = lk.open("loaderkit_squares:1.*", "train", data_dir=data_dir)
     pairs = lk.open(folder, "train", as_supervised=True)
     for key in (0, 39):
@@ -68,7 +68,7 @@ def test_a_name_is_found_in_data_dir(folder):
 
 def test_a_worker_reads_it(folder):
     """It is pickled without features and data; batches are the same in a worker process."""
-    source = lk.TfdsDataSource(folder, "train[:8]")
+    source = lk.formats.TfdsDataSource(folder, "train[:8]")
     assert len(pickle.dumps(source)) < 4000
     batches = [
         next(iter(lk.load(source, batch_size=8, transformations=[label_only], worker_count=count)))
@@ -85,14 +85,14 @@ def test_the_fingerprint_is_of_data_and_decoding(folders, tmp_path):
     """A copy elsewhere is the same data; another split, decoding or format isn't."""
     copy = tmp_path / "copy"
     shutil.copytree(folders["array_record"], copy)
-    seen = fingerprint_of(lk.TfdsDataSource(copy, "train"))
-    assert seen == fingerprint_of(lk.TfdsDataSource(folders["array_record"], "train"))
+    seen = fingerprint_of(lk.formats.TfdsDataSource(copy, "train"))
+    assert seen == fingerprint_of(lk.formats.TfdsDataSource(folders["array_record"], "train"))
     assert seen["dataset"] == "loaderkit_squares/1.2.0" and str(tmp_path) not in str(seen)
     for other in (
-        lk.TfdsDataSource(copy, "train[:39]"),
-        lk.TfdsDataSource(copy, "train", as_supervised=True),
-        lk.TfdsDataSource(copy, "train", decoders={"name": tfds.decode.SkipDecoding()}),
-        lk.TfdsDataSource(folders["tfrecord"], "train"),
+        lk.formats.TfdsDataSource(copy, "train[:39]"),
+        lk.formats.TfdsDataSource(copy, "train", as_supervised=True),
+        lk.formats.TfdsDataSource(copy, "train", decoders={"name": tfds.decode.SkipDecoding()}),
+        lk.formats.TfdsDataSource(folders["tfrecord"], "train"),
     ):
         assert fingerprint_of(other) != seen
 
@@ -103,13 +103,13 @@ def test_what_cannot_be_opened(folders, tmp_path):
     with pytest.raises(
         FileNotFoundError, match=r"^my_set: expected a data set that TFDS has prepared in .*, got none"
     ):
-        lk.TfdsDataSource("my_set", "train", data_dir=tmp_path)
+        lk.formats.TfdsDataSource("my_set", "train", data_dir=tmp_path)
     with pytest.raises(ValueError, match=r"Unknown split 'val'"):
-        lk.TfdsDataSource(folder, "val")
+        lk.formats.TfdsDataSource(folder, "val")
     with pytest.raises(ValueError, match=r"^split: expected one record or more, got 'train\[3:3\]'"):
-        lk.TfdsDataSource(folder, "train[3:3]")
+        lk.formats.TfdsDataSource(folder, "train[3:3]")
     with pytest.raises(TypeError, match=r"^split: expected a text such as .*, got a NoneType"):
-        lk.TfdsDataSource(folder, None)
+        lk.formats.TfdsDataSource(folder, None)
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
     info = copy / "dataset_info.json"
@@ -117,4 +117,4 @@ def test_what_cannot_be_opened(folders, tmp_path):
     with pytest.raises(
         DataFormatError, match=r"expected files of the format array_record or tfrecord, got riegeli"
     ):
-        lk.TfdsDataSource(copy, "train")
+        lk.formats.TfdsDataSource(copy, "train")

@@ -64,7 +64,7 @@ def test_a_damaged_record_is_an_error(folder):
     with lk.TFRecordDataSource(path) as source:
         assert source[1] == b"e"
         with pytest.raises(
-            lk.DataFormatError, match=r"train-2.tfrecord: at byte 12, in record 0: .* checksum"
+            lk.errors.DataFormatError, match=r"train-2.tfrecord: at byte 12, in record 0: .* checksum"
         ):
             source.__getitems__([1, 0])
 
@@ -86,7 +86,7 @@ def test_large_records(folder, verify, size):
     with lk.TFRecordDataSource(path, verify=verify) as source:
         if verify:
             with pytest.raises(
-                lk.DataFormatError, match=rf"at byte {3 * (size + 16) + 12}, in record 3: .* checksum"
+                lk.errors.DataFormatError, match=rf"at byte {3 * (size + 16) + 12}, in record 3: .* checksum"
             ):
                 source.__getitems__(keys)
         else:
@@ -113,7 +113,8 @@ def test_an_index_that_lies_is_an_error(folder, verify, size):
         os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
         assert source[2] == records[2]
         with pytest.raises(
-            lk.FileChangedError, match=rf"big.tfrecord: at byte {begin}: .*record 3: .*length {size + 1}"
+            lk.errors.FileChangedError,
+            match=rf"big.tfrecord: at byte {begin}: .*record 3: .*length {size + 1}",
         ):
             source.__getitems__([2, 5, 3])
 
@@ -125,9 +126,9 @@ def test_a_truncated_file_is_an_error(folder, cut):
     whole = path.read_bytes()
     with lk.TFRecordDataSource(path) as source:
         path.write_bytes(whole[:cut])
-        with pytest.raises(lk.FileChangedError, match=r"train-0.tfrecord"):
+        with pytest.raises(lk.errors.FileChangedError, match=r"train-0.tfrecord"):
             source[2]
-    with pytest.raises(lk.DataFormatError, match=r"train-0.tfrecord: at byte (0|17): .*truncated"):
+    with pytest.raises(lk.errors.DataFormatError, match=r"train-0.tfrecord: at byte (0|17): .*truncated"):
         lk.TFRecordDataSource(path)
 
 
@@ -136,7 +137,7 @@ def test_compressed_files_are_refused(folder):
     path = folder / "train.tfrecord.gz"
     path.write_bytes(gzip.compress(tfrecord(RECORDS)))
     with pytest.raises(
-        lk.DataFormatError, match=r"train.tfrecord.gz: at byte 0: .* gzip; unpack it first: gzip -d"
+        lk.errors.DataFormatError, match=r"train.tfrecord.gz: at byte 0: .* gzip; unpack it first: gzip -d"
     ):
         lk.TFRecordDataSource(path)
 

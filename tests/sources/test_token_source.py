@@ -76,7 +76,7 @@ def test_a_replaced_file_is_an_error_in_a_worker(files):
     source = TokenDataSource(files / "tokens.npy", OFFSETS)
     loader = lk.load(source, num_epochs=1, worker_count=1)
     os.replace(files / "other.npy", files / "tokens.npy")
-    with pytest.raises(lk.FileChangedError, match=r"tokens.npy: the file was replaced"), loader:
+    with pytest.raises(lk.errors.FileChangedError, match=r"tokens.npy: the file was replaced"), loader:
         list(loader)
 
 
@@ -96,7 +96,9 @@ def test_a_file_that_is_written_to_is_an_error(tmp_path, monkeypatch):
     os.utime(path, ns=(0, 0))
     monkeypatch.setattr(file_identity, "CHECK_S", 60.0)  # the error stays
     for read in (lambda: source[0], lambda: source.__getitems__([0])):
-        with pytest.raises(lk.FileChangedError, match=r"tokens\.bin: the file was replaced or written to"):
+        with pytest.raises(
+            lk.errors.FileChangedError, match=r"tokens\.bin: the file was replaced or written to"
+        ):
             read()
 
 
@@ -242,7 +244,7 @@ def test_damaged_megatron_files(tmp_path, spoil, text):
     prefix = str(tmp_path / "d")
     write_megatron(prefix, DOCUMENTS)
     spoil(prefix)
-    with pytest.raises(lk.DataFormatError, match=text):
+    with pytest.raises(lk.errors.DataFormatError, match=text):
         TokenDataSource.from_megatron(prefix)
 
 

@@ -99,7 +99,7 @@ def test_what_cannot_be_watched_is_refused():
             it.watch(donated)
         assert it.stats().exposed_waiting is None
         it.watch(jax.numpy.ones(3))
-    with pytest.raises(lk.IteratorClosedError):
+    with pytest.raises(lk.errors.IteratorClosedError):
         it.watch(jax.numpy.ones(3))
 
 

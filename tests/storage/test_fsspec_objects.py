@@ -7,11 +7,10 @@ import fsspec
 import numpy as np
 import pytest
 
-from loaderkit import FileChangedError
 from loaderkit._storage import attempts, remote_objects
 from loaderkit._storage.open_ranges import open_ranges
 from loaderkit._storage.patterns import file_parts
-from loaderkit.errors import StorageError
+from loaderkit.errors import FileChangedError, StorageError
 
 DATA = os.urandom(2000)
 

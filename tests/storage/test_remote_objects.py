@@ -9,14 +9,13 @@ import time
 import numpy as np
 import pytest
 
-from loaderkit import FileChangedError
 from loaderkit._storage import attempts, object_client, remote_objects
 from loaderkit._storage.fetch_threads import FetchThreads
 from loaderkit._storage.open_ranges import open_ranges
 from loaderkit._storage.patterns import file_parts
 from loaderkit._storage.range_reader import ObjectVersion
 from loaderkit._storage.versions import VersionCheck
-from loaderkit.errors import StorageError
+from loaderkit.errors import FileChangedError, StorageError
 
 A, B = os.urandom(5000), os.urandom(3000)
 QUICK = {"connect_timeout": "1s", "read_timeout": "300ms", "timeout": "400ms"}

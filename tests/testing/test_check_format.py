@@ -161,7 +161,7 @@ def test_each_check_finds_a_format_that_breaks_its_rule(wrong, check, text):
     """It is the first that fails, and it says what was expected and what came."""
     form = replace(GOOD, **wrong)
     lk.formats.register(form)
-    with pytest.raises(lk.ConformanceError, match=text) as error:
+    with pytest.raises(lk.errors.ConformanceError, match=text) as error:
         check_format(form, RECORDS)
     assert error.value.check == check
 
@@ -175,7 +175,7 @@ def test_a_format_that_is_not_known():
             "expected the name 'jsonl' to mean this format, got JsonLinesDataSource",
         ),
     ]:
-        with pytest.raises(lk.ConformanceError, match=text) as error:
+        with pytest.raises(lk.errors.ConformanceError, match=text) as error:
             check_format(form, RECORDS)
         assert error.value.check == "known"
 

@@ -334,7 +334,7 @@ def test_an_operation_that_cannot_travel_is_named():
     import threading
 
     lock = threading.Lock()
-    with pytest.raises(lk.TransportError, match=r"operations\[0\] Map"):
+    with pytest.raises(lk.errors.TransportError, match=r"operations\[0\] Map"):
         check_pipeline(loader_of(lambda x: lock and x, lk.Batch(4)))
 
 

@@ -302,12 +302,16 @@ OWN = {
     "Grain's IndexSampler": grain.IndexSampler(50, shuffle=True, seed=3, num_epochs=2),
     "Grain's SequentialSampler": grain.SequentialSampler(9),
     "ChunkSampler": lk.ChunkSampler(1000, chunk=7, window=5, lanes=4, batch=16, seed=7),
-    "KeysSampler": lk.KeysSampler(np.arange(40)[::-1], shuffle=True, seed=5),
-    "WeightedSampler": lk.WeightedSampler(np.arange(50), seed=5),
-    "LengthBucketSampler": lk.LengthBucketSampler(np.arange(50) % 9, [2, 8], 4, batch_sizes=[4, 2], seed=5),
-    "one epoch of buckets": lk.LengthBucketSampler([3, 9, 2, 8, 4, 7, 1], [4, 10], 2, seed=5, num_epochs=1),
-    "InterleavedSampler": lk.InterleavedSampler([9, 0, 3, 20], cycle_length=2, block_length=4),
-    "MixedSampler": lk.MixedSampler(
+    "KeysSampler": lk.samplers.KeysSampler(np.arange(40)[::-1], shuffle=True, seed=5),
+    "WeightedSampler": lk.samplers.WeightedSampler(np.arange(50), seed=5),
+    "LengthBucketSampler": lk.samplers.LengthBucketSampler(
+        np.arange(50) % 9, [2, 8], 4, batch_sizes=[4, 2], seed=5
+    ),
+    "one epoch of buckets": lk.samplers.LengthBucketSampler(
+        [3, 9, 2, 8, 4, 7, 1], [4, 10], 2, seed=5, num_epochs=1
+    ),
+    "InterleavedSampler": lk.samplers.InterleavedSampler([9, 0, 3, 20], cycle_length=2, block_length=4),
+    "MixedSampler": lk.samplers.MixedSampler(
         {"a": lk.IndexSampler(20), "b": lk.IndexSampler(30, shuffle=True, seed=1)}
     ),
     "many records": lk.IndexSampler(2**61, shuffle=True, seed=0),

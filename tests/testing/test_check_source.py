@@ -497,25 +497,27 @@ def own_sources(folder: Any) -> dict[str, Any]:
     return {
         "CachedDataSource": lk.CachedDataSource(lk.ArrayDataSource(columns)),
         "a cache in a folder": lk.CachedDataSource(lk.TarDataSource(folder / "a.tar"), folder / "cache"),
-        "LmdbDataSource": lk.LmdbDataSource(folder / "lmdb"),
-        "ArrowDataSource": lk.ArrowDataSource(folder / "a.arrow"),
+        "LmdbDataSource": lk.formats.LmdbDataSource(folder / "lmdb"),
+        "ArrowDataSource": lk.formats.ArrowDataSource(folder / "a.arrow"),
         "ParquetDataSource": lk.ParquetDataSource(folder / "a.parquet[3:18]"),
-        "TableDataSource": lk.TableDataSource(table.append_column("text", [[*"abcdefghijklmnopqrst"]])),
-        "FilesDataSource": lk.FilesDataSource(folder / "a.*"),
+        "TableDataSource": lk.formats.TableDataSource(
+            table.append_column("text", [[*"abcdefghijklmnopqrst"]])
+        ),
+        "FilesDataSource": lk.formats.FilesDataSource(folder / "a.*"),
         "FolderDataSource": lk.FolderDataSource(folder, ["class"]),
-        "JoinedFilesDataSource": lk.JoinedFilesDataSource(
+        "JoinedFilesDataSource": lk.formats.JoinedFilesDataSource(
             {"path": ["a.txt", "a.csv", "a.txt"], "k": np.arange(3)}, "path", folder
         ),
-        "GroupedRowsDataSource": lk.GroupedRowsDataSource(
+        "GroupedRowsDataSource": lk.formats.GroupedRowsDataSource(
             {"k": [2, 1, 2], "x": np.arange(3), "t": ["a", "b", "c"]}, "k"
         ),
-        "ArraysDataSource": lk.ArraysDataSource(lambda: columns, 0),
+        "ArraysDataSource": lk.formats.ArraysDataSource(lambda: columns, 0),
         "TarDataSource": lk.TarDataSource(folder / "a.tar"),
         "some fields of a tar": lk.TarDataSource(folder / "a.tar", fields="cls"),
         "TFRecordDataSource": lk.TFRecordDataSource(folder / "a.tfrecord"),
-        "LinesDataSource": lk.LinesDataSource(folder / "a.txt[0:2]"),
+        "LinesDataSource": lk.formats.LinesDataSource(folder / "a.txt[0:2]"),
         "JsonLinesDataSource": lk.JsonLinesDataSource(folder / "a.jsonl"),
-        "CsvDataSource": lk.CsvDataSource(folder / "a.csv"),
+        "CsvDataSource": lk.formats.CsvDataSource(folder / "a.csv"),
         "ArrayRecordDataSource": lk.ArrayRecordDataSource(str(folder / "*.array_record")),
         "ArrayDataSource": lk.ArrayDataSource(columns),
         "of a memmap": lk.ArrayDataSource(np.load(folder / "x.npy", mmap_mode="r")),
@@ -538,8 +540,8 @@ def own_sources(folder: Any) -> dict[str, Any]:
         "packed rows of tokens": lk.PackedDataSource(
             lk.TokenDataSource(np.arange(9), [0, 4, 4, 9]), lk.plan_packing([4, 0, 5], 6)
         ),
-        "WindowDataSource": lk.WindowDataSource(lk.ArrayDataSource(columns), size=4, shift=3),
-        "TfdsDataSource": lk.TfdsDataSource(prepared_squares(folder / "tfds"), "train[2:]+test"),
+        "WindowDataSource": lk.sources.WindowDataSource(lk.ArrayDataSource(columns), size=4, shift=3),
+        "TfdsDataSource": lk.formats.TfdsDataSource(prepared_squares(folder / "tfds"), "train[2:]+test"),
         "MapDataSource": lk.MapDataSource(lk.TarDataSource(folder / "a.tar"), lambda record: record["txt"]),
         "Grain's ArrayRecordDataSource": grain.ArrayRecordDataSource(str(folder / "0.array_record")),
         "Grain's RangeDataSource": grain.RangeDataSource(0, 10, 3),

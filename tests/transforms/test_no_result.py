@@ -49,7 +49,7 @@ def test_none_is_an_error_of_the_operation_and_the_record(operation, workers):
     with (
         loader,
         pytest.raises(
-            lk.NoResultError, match=r"^operations\[0\] .*got None; does the function lack"
+            lk.errors.NoResultError, match=r"^operations\[0\] .*got None; does the function lack"
         ) as caught,
     ):
         made.extend(loader)
@@ -65,7 +65,7 @@ def test_it_comes_before_the_error_of_a_later_record():
             raise OSError("broken")
         return nothing_at_5(element)
 
-    with lk.load(SOURCE, transformations=[fails_at_6]) as loader, pytest.raises(lk.NoResultError):
+    with lk.load(SOURCE, transformations=[fails_at_6]) as loader, pytest.raises(lk.errors.NoResultError):
         list(zip(range(8), loader, strict=False))
 
 
@@ -73,7 +73,7 @@ def test_a_batch_fn_that_gives_none_is_named():
     """With all records of its batch."""
     loader = lk.load(SOURCE, num_epochs=1, transformations=[lk.Batch(4, batch_fn=lambda rows: None)])
     with pytest.raises(
-        lk.NoResultError, match=r"operations\[0\] Batch.*expected a batch of its batch_fn, got None"
+        lk.errors.NoResultError, match=r"operations\[0\] Batch.*expected a batch of its batch_fn, got None"
     ):
         next(iter(loader))
 
@@ -90,9 +90,11 @@ def test_a_filter_takes_whatever_bool_takes(answer):
 
 def test_the_checks_say_it():
     """check_pipeline with the place, check_operation with the element."""
-    with pytest.raises(lk.NoResultError, match=r"operations\[0\] Map\(nothing_at_5\)"):
+    with pytest.raises(lk.errors.NoResultError, match=r"operations\[0\] Map\(nothing_at_5\)"):
         check_pipeline(lk.load(SOURCE, transformations=[nothing_at_5], batch_size=4))
-    with pytest.raises(lk.ConformanceError, match="a result for element 1, got None; does the function lack"):
+    with pytest.raises(
+        lk.errors.ConformanceError, match="a result for element 1, got None; does the function lack"
+    ):
         check_operation(nothing_at_5, {"x": 4}, {"x": 5})
 
 
@@ -120,6 +122,6 @@ class Windowless(lk.Window):
 def test_none_in_place_of_elements(operation):
     """A forgotten return was the bare error of list()."""
     with pytest.raises(
-        lk.NoResultError, match="expected an iterable of elements, got None; does the function lack"
+        lk.errors.NoResultError, match="expected an iterable of elements, got None; does the function lack"
     ):
         list(lk.load([1, 2, 3], transformations=[operation], num_epochs=1))

@@ -48,7 +48,7 @@ WRITERS = {
     "shard_bytes": lambda source, path, count: lk.write(
         source, path, format="tfrecord", shard_bytes=2_000, worker_count=count
     ),
-    "map": lambda source, path, count: lk.map_shards(
+    "map": lambda source, path, count: lk.offline.map_shards(
         dict, source, path, version=1, format="tfrecord", shards=4, worker_count=count
     ),
 }

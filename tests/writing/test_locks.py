@@ -35,7 +35,7 @@ def test_a_stopped_process_is_named(tmp_path, monkeypatch, caplog, attributes):
     try:
         for write in (
             lambda: lk.write([{"x": 1}] * 4, tmp_path / "set", format="jsonl", shards=2),
-            lambda: lk.map_shards(dict, [{"x": 1}] * 4, tmp_path / "set", format="jsonl", shards=2),
+            lambda: lk.offline.map_shards(dict, [{"x": 1}] * 4, tmp_path / "set", format="jsonl", shards=2),
         ):
             with pytest.raises(
                 TimeoutError, match=rf"set\.partial: expected the lock, but {named}.*end that process"

@@ -1,4 +1,4 @@
-"""lk.map_shards: the same bytes for any workers, what is done isn't done again, values folded in order."""
+"""lk.offline.map_shards: the same bytes for any workers, what is done isn't done again, values folded in order."""
 
 import contextlib
 import functools
@@ -79,7 +79,9 @@ def contents(folder):
 def test_files_have_what_the_function_gives(tmp_path, function):
     """In the order of the records, in files of consecutive ones."""
     per = "shard" if function is running else "record"
-    names = lk.map_shards(function, Numbers(), tmp_path / "out", version=1, format="tar", per=per, shards=3)
+    names = lk.offline.map_shards(
+        function, Numbers(), tmp_path / "out", version=1, format="tar", per=per, shards=3
+    )
     assert [os.path.basename(name) for name in names] == [f"0000{i}-of-00003.tar" for i in range(3)]
     xs = [{"x": k} for k in range(N)]
     expected = {
@@ -95,7 +97,9 @@ def test_files_have_what_the_function_gives(tmp_path, function):
 def test_keys_are_given_once_in_a_set(tmp_path):
     """Records without one are numbered, also where a shard has more of them than its source has."""
     records = [{"a.txt": b"%d" % k} for k in range(5)]
-    lk.map_shards(lambda record: [record] * 3, records, tmp_path / "out", version=1, format="tar", shards=2)
+    lk.offline.map_shards(
+        lambda record: [record] * 3, records, tmp_path / "out", version=1, format="tar", shards=2
+    )
     keys = [record["__key__"] for record in lk.TarDataSource(f"{tmp_path}/out/*.tar")]
     assert len(keys) == len(set(keys)) == 15
     numbers = [*map(int, keys)]
@@ -109,7 +113,9 @@ def test_the_bytes_are_the_same_for_any_workers(tmp_path):
         "threads": {"worker_count": 2, "worker_kind": "thread"},
         "processes": {"worker_count": 2},
     }.items():
-        lk.map_shards(doubled, Numbers(), tmp_path / name, version=1, format="tar", shards=5, **workers)
+        lk.offline.map_shards(
+            doubled, Numbers(), tmp_path / name, version=1, format="tar", shards=5, **workers
+        )
     assert contents(tmp_path / "inline") == contents(tmp_path / "threads") == contents(tmp_path / "processes")
 
 
@@ -128,13 +134,15 @@ def test_values_are_folded_in_order(tmp_path):
 
     path = tmp_path / "counts.json"
     expected = {"count": N, "last": N - 1}
-    assert lk.map_shards(value, Numbers(), path, version=1, reduce=both, worker_count=2) == expected
+    assert lk.offline.map_shards(value, Numbers(), path, version=1, reduce=both, worker_count=2) == expected
     assert json.loads(path.read_text()) == expected and os.listdir(tmp_path) == ["counts.json"]
-    assert lk.map_shards(of_shard, Numbers(), version=1, per="shard", shards=7, reduce=both) == expected
-    words = lk.map_shards(str.split, ["b a", "", "c"], version=1, shards=2, reduce=lambda a, b: a + b)
+    assert (
+        lk.offline.map_shards(of_shard, Numbers(), version=1, per="shard", shards=7, reduce=both) == expected
+    )
+    words = lk.offline.map_shards(str.split, ["b a", "", "c"], version=1, shards=2, reduce=lambda a, b: a + b)
     assert words == ["b", "a", "c"]
     # A first value that is false is a value.
-    assert lk.map_shards(lambda record: record, [0, -5], version=1, shards=1, reduce=max) == 0
+    assert lk.offline.map_shards(lambda record: record, [0, -5], version=1, shards=1, reduce=max) == 0
 
 
 def test_bad_records(tmp_path):
@@ -145,12 +153,14 @@ def test_bad_records(tmp_path):
         return {"x": 1 // (record["x"] - 3) * 0 + record["x"]}
 
     with pytest.raises(OSError, match=r"7 is bad") as caught:
-        lk.map_shards(doubled, source, tmp_path / "out", version=1, format="tar", on_record_error="raise")
+        lk.offline.map_shards(
+            doubled, source, tmp_path / "out", version=1, format="tar", on_record_error="raise"
+        )
     assert any("record_key 7 (number 7)" in note for note in caught.value.__notes__)
     with pytest.raises(ZeroDivisionError) as caught:
-        lk.map_shards(odd, Numbers(), tmp_path / "out", version=1, format="tar")
+        lk.offline.map_shards(odd, Numbers(), tmp_path / "out", version=1, format="tar")
     assert any("record_key 3 (number 3)" in note for note in caught.value.__notes__)
-    lk.map_shards(odd, source, tmp_path / "out", version=1, format="tar", on_record_error="drop")
+    lk.offline.map_shards(odd, source, tmp_path / "out", version=1, format="tar", on_record_error="drop")
     assert read(tmp_path / "out") == [k for k in range(N) if k not in (3, 7, 250)]
     _, *entries = map(json.loads, (tmp_path / "out.dropped.jsonl").read_text().splitlines())
     assert [(each["record_key"], each["name"]) for each in entries] == [
@@ -168,7 +178,7 @@ def test_a_value_that_cannot_be_folded_names_its_record():
     records = [1, 2, "x"]
     for function in (lambda record: {record} if record == "x" else 1, lambda record: record):
         with pytest.raises(TypeError) as caught:
-            lk.map_shards(function, records, version=1, reduce=lambda a, b: a + b)
+            lk.offline.map_shards(function, records, version=1, reduce=lambda a, b: a + b)
         assert caught.value.__notes__[0] == "record_key 2"
 
 
@@ -189,7 +199,7 @@ def test_what_is_done_is_not_done_again(tmp_path):
         log.write_text("")
         options = {"version": 1, "format": "tar", "shards": 6, **options}
         with pytest.raises(ValueError, match="stop") if stop < N else contextlib.nullcontext():
-            lk.map_shards(until(stop), source, tmp_path / "out", **options)
+            lk.offline.map_shards(until(stop), source, tmp_path / "out", **options)
         return len(set(map(int, log.read_text().split())))
 
     assert run(450) == 451
@@ -198,14 +208,16 @@ def test_what_is_done_is_not_done_again(tmp_path):
     assert run(450, version=2) == 451
     assert run(N, version=2) == 1 + 200
     whole = contents(tmp_path / "out")
-    lk.map_shards(until(N), Numbers(), tmp_path / "again", version=2, format="tar", shards=6)
+    lk.offline.map_shards(until(N), Numbers(), tmp_path / "again", version=2, format="tar", shards=6)
     assert contents(tmp_path / "again") == whole
     with pytest.raises(
         FileExistsError,
         match=r"^path: expected a new folder, a name that isn't there, got .*out; overwrite=True",
     ):
         run(N)
-    lk.map_shards(doubled, source, tmp_path / "out", version=2, format="tar", shards=2, overwrite=True)
+    lk.offline.map_shards(
+        doubled, source, tmp_path / "out", version=2, format="tar", shards=2, overwrite=True
+    )
     assert read(tmp_path / "out") == [2 * k for k in range(N)]
     assert len(contents(tmp_path / "out")) == 2
 
@@ -225,8 +237,8 @@ def test_a_run_of_another_kind_was_killed_before_its_rename(tmp_path, monkeypatc
         with monkeypatch.context() as patch:
             patch.setattr(WriteTarget, "finish", killed)
             with pytest.raises(KeyboardInterrupt):
-                lk.map_shards(function[first is value], records, path, **first)
-        lk.map_shards(function[then is value], records, path, overwrite=True, **then)
+                lk.offline.map_shards(function[first is value], records, path, **first)
+        lk.offline.map_shards(function[then is value], records, path, overwrite=True, **then)
         assert (json.loads(path.read_text()) == 3) if then is value else (read(path) == [2, 4])
     assert sorted(os.listdir(tmp_path)) == ["set", "value"]
 
@@ -237,7 +249,7 @@ def test_a_file_of_another_version_is_not_taken_for_one_of_this(tmp_path, monkey
 
     def run(version):
         make = {1: doubled, 2: lambda record: {"x": record["x"]}}[version]
-        lk.map_shards(make, records, tmp_path / "out", version=version, format="tar", shards=2)
+        lk.offline.map_shards(make, records, tmp_path / "out", version=version, format="tar", shards=2)
 
     def killed(*_):
         raise KeyboardInterrupt
@@ -260,7 +272,9 @@ def test_a_damaged_done_file_is_no_result(tmp_path):
             raise ValueError("stop")
         return record
 
-    run = functools.partial(lk.map_shards, path=tmp_path / "sum", version=1, reduce=int.__add__, shards=3)
+    run = functools.partial(
+        lk.offline.map_shards, path=tmp_path / "sum", version=1, reduce=int.__add__, shards=3
+    )
     with pytest.raises(ValueError, match="stop"):
         run(failing, range(600))
     for done in (tmp_path / "sum.partial").glob("*.done"):
@@ -280,7 +294,7 @@ def slow(record):
         {what}
     return doubled(record)
 
-lk.map_shards(slow, Numbers({log!r}), {out!r}, version=1, format="tar", shards=6, worker_count=1)
+lk.offline.map_shards(slow, Numbers({log!r}), {out!r}, version=1, format="tar", shards=6, worker_count=1)
 """
 
 
@@ -309,7 +323,7 @@ def test_after_sigkill_the_rest_is_done(tmp_path, victim):
         assert read_again == set(range(300, N))
     else:
         assert child.wait() == 0
-    lk.map_shards(doubled, Numbers(), tmp_path / "expected", version=1, format="tar", shards=6)
+    lk.offline.map_shards(doubled, Numbers(), tmp_path / "expected", version=1, format="tar", shards=6)
     assert contents(out) == contents(tmp_path / "expected")
 
 
@@ -355,9 +369,9 @@ def test_arguments_that_mean_nothing(tmp_path):
             **given,
         }
         with pytest.raises(error, match=message):
-            lk.map_shards(**arguments)
+            lk.offline.map_shards(**arguments)
     with pytest.raises(TypeError, match=r"source: expected an object with __len__"):
-        lk.map_shards(doubled, iter(source), out, version=1, format="tar")
+        lk.offline.map_shards(doubled, iter(source), out, version=1, format="tar")
     assert not out.exists()
 
 
@@ -367,5 +381,7 @@ def test_what_is_no_written_set_is_not_replaced(tmp_path):
     (tmp_path / "mine" / "thesis.tex").write_text("years of work")
     for function, options in ((dict, {"format": "jsonl", "shards": 1}), (len, {"reduce": int.__add__})):
         with pytest.raises(FileExistsError, match=r"path: expected a (folder|file)"):
-            lk.map_shards(function, [{"a": 1}], tmp_path / "mine", version=1, overwrite=True, **options)
+            lk.offline.map_shards(
+                function, [{"a": 1}], tmp_path / "mine", version=1, overwrite=True, **options
+            )
     assert (tmp_path / "mine" / "thesis.tex").read_text() == "years of work"

@@ -330,11 +330,13 @@ def test_files_are_compared_with_the_card(tmp_path, workers):
     source = lk.open("a", "train", data_dir=tmp_path, verify=True)
     assert [source[0], *source.__getitems__([29, 3])] == [records[0], records[29], records[3]]
     for read in (lambda: source[10], lambda: source.__getitems__([0, 19])):
-        with pytest.raises(lk.ChecksumError, match=r"00001-of-00003\.arrow: .* sha256 .* get a new copy"):
+        with pytest.raises(
+            lk.errors.ChecksumError, match=r"00001-of-00003\.arrow: .* sha256 .* get a new copy"
+        ):
             read()
     with (
         lk.load(source, num_epochs=1, worker_count=workers) as loader,
-        pytest.raises(lk.ChecksumError, match=r"00001-of-00003"),
+        pytest.raises(lk.errors.ChecksumError, match=r"00001-of-00003"),
     ):
         list(loader)
     with pytest.raises(TypeError, match="verify: expected True or False, got 1"):

@@ -11,7 +11,7 @@ import pytest
 import loaderkit as lk
 from tests.writing.round_trip import MIXED, RECORDS, same
 
-SOURCES = {"parquet": lk.ParquetDataSource, "arrow": lk.ArrowDataSource}
+SOURCES = {"parquet": lk.ParquetDataSource, "arrow": lk.formats.ArrowDataSource}
 BOTH = pytest.mark.parametrize("kind", [*SOURCES])
 
 
@@ -135,7 +135,7 @@ def test_pages_have_checksums(tmp_path):
     data = bytearray(path.read_bytes())
     data[data.index(rows[77]["data"][:9])] ^= 1
     path.write_bytes(data)
-    with pytest.raises(lk.DataFormatError, match=r"a\.parquet: expected row group 0 .*(crc|CRC)"):
+    with pytest.raises(lk.errors.DataFormatError, match=r"a\.parquet: expected row group 0 .*(crc|CRC)"):
         lk.ParquetDataSource(path)[77]
 
 

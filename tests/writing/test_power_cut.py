@@ -77,7 +77,9 @@ def generated(path: Path) -> None:
 
 
 def mapped(path: Path) -> None:
-    lk.map_shards(lambda one: {"x": one["x"]}, RECORDS, path / "out", version=1, shards=3, format="tfrecord")
+    lk.offline.map_shards(
+        lambda one: {"x": one["x"]}, RECORDS, path / "out", version=1, shards=3, format="tfrecord"
+    )
 
 
 def data_set(path: Path) -> None:
@@ -86,7 +88,7 @@ def data_set(path: Path) -> None:
 
 def indexed(path: Path) -> None:
     (path / "lines.txt").write_bytes(b"a line\n" * 100)
-    assert len(lk.LinesDataSource(path / "lines.txt")) == 100
+    assert len(lk.formats.LinesDataSource(path / "lines.txt")) == 100
 
 
 CASES = {
@@ -100,7 +102,7 @@ CASES = {
     "a data set": data_set,
     "an index": indexed,
     "a plan": lambda path: lk.plan_packing([3, 4, 5] * 10, 8, path=path / "out.plan"),
-    "lengths": lambda path: lk.measure([b"abc"] * 10, len, path / "out.npy"),
+    "lengths": lambda path: lk.offline.measure([b"abc"] * 10, len, path / "out.npy"),
 }
 
 

@@ -112,12 +112,12 @@ def test_files_that_are_no_token_files(tmp_path):
     bad = tmp_path / "bad.tokens"
     bad.write_bytes(data[:-1])
     for given, text in [(bad, "without its end"), (tmp_path / "alone.npy", "alone.npy: .* give offsets=")]:
-        with pytest.raises(lk.DataFormatError, match=text):
+        with pytest.raises(lk.errors.DataFormatError, match=text):
             lk.TokenDataSource(given)
     begin = data.rindex(b"\x93NUMPY")
     bad.write_bytes(data[:begin] + b"?" + data[begin + 1 :])
     with pytest.raises(
-        lk.DataFormatError, match=rf"bad\.tokens: expected offsets of documents at byte {begin}"
+        lk.errors.DataFormatError, match=rf"bad\.tokens: expected offsets of documents at byte {begin}"
     ):
         lk.TokenDataSource(bad)
     with pytest.raises(ValueError, match="offsets: expected integers"):

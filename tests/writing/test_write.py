@@ -194,7 +194,7 @@ def write(writer, path, records, **options):
     if writer == "write":
         lk.write(records, path, format="jsonl", shards=2, **options)
     else:
-        lk.map_shards(dict, records, path, format="jsonl", shards=2, version=1, **options)
+        lk.offline.map_shards(dict, records, path, format="jsonl", shards=2, version=1, **options)
 
 def kill(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -231,7 +231,9 @@ def test_a_run_killed_while_it_replaces_a_set_leaves_a_whole_one(tmp_path):
                     if writer == "write":
                         lk.write(records, path, format="jsonl", shards=2, **options)
                     else:
-                        lk.map_shards(dict, records, path, format="jsonl", shards=2, version=2, **options)
+                        lk.offline.map_shards(
+                            dict, records, path, format="jsonl", shards=2, version=2, **options
+                        )
                 expected = [{"x": 1}, {"x": 1}] if error and path == renamed else [{"x": 2}, {"x": 2}]
                 assert [*lk.JsonLinesDataSource(path / "*.jsonl")] == (expected if error else records)
     assert len(os.listdir(tmp_path)) == 4
@@ -331,7 +333,7 @@ WAYS = {
     "write": lambda function, source, path, **how: lk.write(
         lk.MapDataSource(source, function), path, format="jsonl", shards=4, **how
     ),
-    "map_shards": lambda function, source, path, **how: lk.map_shards(
+    "map_shards": lambda function, source, path, **how: lk.offline.map_shards(
         function, source, path, format="jsonl", shards=4, **how
     ),
 }
@@ -424,7 +426,7 @@ def test_an_extension_says_the_format(tmp_path):
     """Also the ones that other programs write; a folder has none."""
     assert lk.write(RECORDS, tmp_path / "x.feather") == [str(tmp_path / "x.feather")]
     assert lk.write(RECORDS, tmp_path / "y.feather", format="arrow") == [str(tmp_path / "y.feather")]
-    assert len(lk.ArrowDataSource(tmp_path / "y.feather")) == len(RECORDS)
+    assert len(lk.formats.ArrowDataSource(tmp_path / "y.feather")) == len(RECORDS)
     with pytest.raises(
         ValueError, match=r"format: expected 'tar' for .*x.tar'.*got 'parquet'.*/x.parquet, or a"
     ):
@@ -527,7 +529,7 @@ def test_only_what_a_manifest_lists_is_replaced(tmp_path):
     (left / "00000-of-00002.jsonl").write_bytes(b"mine")
     for write in (
         again,
-        lambda: lk.map_shards(dict, RECORDS, path, version=1, format="jsonl", overwrite=True),
+        lambda: lk.offline.map_shards(dict, RECORDS, path, version=1, format="jsonl", overwrite=True),
     ):
         with pytest.raises(FileExistsError, match=r"'00000-of-00002\.jsonl'"):
             write()
@@ -542,7 +544,7 @@ def test_a_set_of_version_0_1_is_recognised(tmp_path):
     (path / MADE).unlink()
     assert again() == files
     (path / MADE).write_text("{}")
-    with pytest.raises(lk.DataFormatError, match=r"made\.json: expected what loaderkit"):
+    with pytest.raises(lk.errors.DataFormatError, match=r"made\.json: expected what loaderkit"):
         again()
     (path / MADE).unlink()
     (path / "notes").write_text("mine")

@@ -76,7 +76,7 @@ def opened(contender: Contender, size: Size) -> Iterator[Iterator[int]]:
     if contender.name == PARQUET.name:
         source: Any = lk.ParquetDataSource(path)
     elif contender.name == ARROW.name:
-        source = lk.ArrowDataSource(arrow_file(path))
+        source = lk.formats.ArrowDataSource(arrow_file(path))
     else:
         source = hf_dataset(path, folder)
         if contender.name == HF_NUMPY.name:

@@ -34,7 +34,7 @@ def lengths_of(count: int) -> list[int]:
     return [100_000 + 900_000 * place // max(1, count - 1) for place in range(count)]
 
 
-def mixture(count: int, order: Literal["even", "shuffled"] = "even") -> lk.MixedSampler:
+def mixture(count: int, order: Literal["even", "shuffled"] = "even") -> lk.samplers.MixedSampler:
     """A mixture of so many shuffled components."""
     weights = (
         np.random.default_rng(0).lognormal(0, 1, count).round(3) if count > 10 else np.arange(1, count + 1)
@@ -43,7 +43,7 @@ def mixture(count: int, order: Literal["even", "shuffled"] = "even") -> lk.Mixed
         f"c{place:04}": lk.IndexSampler(records, shuffle=True, seed=place)
         for place, records in enumerate(lengths_of(count))
     }
-    return lk.MixedSampler(
+    return lk.samplers.MixedSampler(
         components, weights=dict(zip(components, weights.tolist(), strict=True)), order=order, seed=0
     )
 
@@ -55,7 +55,7 @@ def measure(contender: Contender, size: Size) -> Metrics:
 
 def _ours(size: Size) -> Metrics:
     block, total = size.pick(BLOCK, 256), size.pick(16 * BLOCK, 512)
-    samplers: dict[str, lk.Sampler] = {
+    samplers: dict[str, lk.samplers.Sampler] = {
         ONE: lk.IndexSampler(1_000_000, shuffle=True, seed=0),
         TEN: mixture(10),
         TEN_SHUFFLED: mixture(10, "shuffled"),

@@ -49,7 +49,7 @@ def opened(contender: Contender, size: Size) -> Iterator[Iterator[Any]]:
         yield _grain(contender, list(parts.values()), list(weights.values()))
         return
     source: Any
-    sampler: lk.Sampler
+    sampler: lk.samplers.Sampler
     if len(parts) == 1:
         (source,) = parts.values()
         sampler = lk.IndexSampler(len(source), shuffle=True, seed=0)

@@ -67,7 +67,7 @@ class Bucketized(ColumnMap):
         """With the quantiles that `loaderkit inspect --values` found as boundaries; equal ones once.
 
         Args:
-            stats: the file, or what lk.column_stats gives.
+            stats: the file, or what lk.offline.column_stats gives.
             num_buckets: as many buckets with like numbers of records, of the quantiles that there are; None for all.
             key, others: as Bucketized takes them.
 

@@ -87,7 +87,7 @@ class Numeric(ColumnMap):
         """With what `loaderkit inspect --values` found: mean and std, or with scale="min_max" the least and greatest.
 
         Args:
-            stats: the file, or what lk.column_stats gives.
+            stats: the file, or what lk.offline.column_stats gives.
             key, others: as Numeric takes them.
 
         >>> stats = {"columns": {"age": {"kind": "number", "mean": 40.0, "std": 10.0, "min": 1, "max": 91}}}

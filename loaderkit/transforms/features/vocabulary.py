@@ -75,7 +75,7 @@ class Vocabulary(ColumnMap):
         """With the values that `loaderkit inspect --values` counted, the most frequent first.
 
         Args:
-            stats: the file, or what lk.column_stats gives.
+            stats: the file, or what lk.offline.column_stats gives.
             size: of the vocabulary, at most; None for all that were counted.
             least: leaves out values that occur less often.
             key, others: as Vocabulary takes them.

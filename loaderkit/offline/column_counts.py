@@ -1,4 +1,4 @@
-"""`lk.column_stats`: what the values of each column are like, in one pass: for features, and to look at.
+"""`lk.offline.column_stats`: what the values of each column are like, in one pass: for features, and to look at.
 
 A DataLoader gives the records in order, and their columns are folded here, in order: the result is the same, bit for
 bit, for any number of workers.

@@ -1,4 +1,4 @@
-"""`lk.filtered`: the records for which a function is true."""
+"""`lk.offline.filtered`: the records for which a function is true."""
 
 import os
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import numpy as np
 from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit.sources.subset import SubsetDataSource
 
-from .measure import measure
+from .measuring import measure
 
 
 def filtered(
@@ -23,8 +23,9 @@ def filtered(
 ) -> SubsetDataSource:
     """The records of a source that a function keeps: a source with a length, which is shuffled and resumed as any.
 
-    The function is called once for each record; its answers are kept in a file, by `lk.measure`, and used again. A run
-    that was killed goes on. `lk.Filter` among the operations needs no pass ahead, but reads each record in every epoch.
+    The function is called once for each record; its answers are kept in a file, by `lk.offline.measure`, and used
+    again. A run that was killed goes on. `lk.Filter` among the operations needs no pass ahead, but reads each record in
+    every epoch.
 
     Args:
         source: any data source.
@@ -54,7 +55,7 @@ def filtered(
     if kept.dtype != np.bool_:
         raise TypeError(
             f"predicate: expected True or False for each record, got values of {kept.dtype}; for numbers or labels use "
-            f"lk.measure and SubsetDataSource(source, np.flatnonzero(condition)), and delete {os.fspath(path)}"
+            f"lk.offline.measure and SubsetDataSource(source, np.flatnonzero(condition)), and delete {os.fspath(path)}"
         )
     keys = np.flatnonzero(kept)
     if not len(keys):

@@ -1,4 +1,4 @@
-"""`lk.measure`: a value for each record of a source, computed once and kept in an array file.
+"""`lk.offline.measure`: a value for each record of a source, computed once and kept in an array file.
 
 A DataLoader reads the records. What it has given is kept in the folder PATH.partial, with the loader's state, so that a
 measurement that was killed goes on where it was.
@@ -66,8 +66,8 @@ def measure(
     Args:
         source: any data source.
         fn: takes a record, gives a number, a bool or a label (a text of which there are few different ones). All
-            values have one type; numbers keep their dtype, labels are numbered (int32), and `lk.read_labels(path)`
-            gives them. TypeError naming the record otherwise.
+            values have one type; numbers keep their dtype, labels are numbered (int32), and
+            `lk.offline.read_labels(path)` gives them. TypeError naming the record otherwise.
         path: of the array file. Where it is there, its values are returned, after some records were measured again;
             ValueError where it is of another source or function.
         worker_count, worker_kind, read_options: as DataLoader takes them.
@@ -79,7 +79,7 @@ def measure(
     >>> import loaderkit as lk
     >>> texts = ["to be", "or", "not to be"]
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     lengths = lk.measure(texts, lambda text: len(text.split()), f"{folder}/lengths.npy")
+    ...     lengths = lk.offline.measure(texts, lambda text: len(text.split()), f"{folder}/lengths.npy")
     >>> lengths.tolist()
     [2, 1, 3]
     """

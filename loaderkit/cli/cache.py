@@ -29,6 +29,10 @@ _AT_ONCE = 64
 _WAIT_SECONDS = 30.0
 _PAUSE_SECONDS = 0.05
 
+EXAMPLES = """examples:
+  loaderkit cache 's3://bucket/train-{000..009}.tar' --cache kept --fetch --limit 100GB
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""

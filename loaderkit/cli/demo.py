@@ -7,6 +7,10 @@ from .exit_status import UsageError
 
 FEWEST_EPOCHS = 4  # with fewer the training may end before it can be killed
 
+EXAMPLES = """examples:
+  loaderkit demo --epochs 10
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""

@@ -24,6 +24,10 @@ _LITTLE_MEMORY = 2 << 30
 _DEVICES_SECONDS = 60
 _PROBE = "import jax; print(jax.__version__, '|', ', '.join(map(str, jax.devices())))"
 
+EXAMPLES = """examples:
+  loaderkit doctor --json
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class SystemCheck:

@@ -21,6 +21,11 @@ from .printable import counted, printable, size_text
 
 ASKED_SIZES = 16  # of the shards on a server; each is a round trip
 
+EXAMPLES = """examples:
+  loaderkit index 'train-{000..009}.tar' --keys
+  loaderkit index 's3://bucket/train-{000..009}.tar' -o train.lkx
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""

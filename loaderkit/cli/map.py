@@ -28,6 +28,10 @@ from .write_output import add_processes_argument, data_errors, write_format
 SAMPLE = "sample"  # the base name of a record's files in its folder
 _MOST_STDERR = 500  # characters
 
+EXAMPLES = """examples:
+  loaderkit map x.tar -c 'cp sample.cls sample.label' -o 'labelled-{}.tar' --shards 2 -p 2
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""

@@ -42,6 +42,7 @@ _log = logging.getLogger("loaderkit")
 _lock = threading.RLock()
 _by_name: dict[str, Format] = {}
 _by_extension: dict[str, Format] = {}
+_claimed_twice: dict[str, str] = {}  # names and extensions of entry points that have another format -> why
 
 
 def register(format: Format) -> None:  # noqa: A002 - the word of `lk.open`
@@ -104,7 +105,7 @@ def find(name: object) -> Format | None:
         return None
     if name not in _by_name:
         _read_entry_points()
-    return _by_name.get(name)
+    return _known(name, _by_name)
 
 
 def of_name(name: object) -> Format:
@@ -133,7 +134,7 @@ def of_extension(extension: str, *, ask_packages: bool = True) -> Format | None:
     """
     if extension and extension not in _by_extension and ask_packages:
         _read_entry_points()
-    return _by_extension.get(extension)
+    return _known(extension, _by_extension)
 
 
 def by_name(path: str, *, ask_packages: bool = True) -> Format | None:
@@ -212,20 +213,34 @@ def _extension(path: str) -> str:
     return last.rpartition(".")[2].lower() if "." in last else ""
 
 
+def _known(key: str, known: dict[str, Format]) -> Format | None:
+    found = known.get(key)
+    if key in _claimed_twice and not (found is not None and found.package == "loaderkit"):
+        raise ValueError(_claimed_twice[key])
+    return found
+
+
 def _of_bytes(begin: bytes) -> Format | None:
-    found = [each for each in _by_name.values() if each.begins is not None and each.begins(begin)]
+    found = [each for each in [*_by_name.values()] if each.begins is not None and each.begins(begin)]
     return next((each for each in found if each.name != _ANY_TEXT), found[0] if found else None)
 
 
 def _of_folder(path: str) -> Format | None:
-    return next((each for each in _by_name.values() if each.folder is not None and each.folder(path)), None)
+    return next(
+        (each for each in [*_by_name.values()] if each.folder is not None and each.folder(path)), None
+    )
 
 
 @functools.cache  # once; again after an error
 def _read_entry_points() -> None:
     for point in entry_points(group=GROUP):
         for each in _loaded(point):
-            register(each)
+            try:
+                register(each)
+            except ValueError as error:
+                # Of use to the files of this format alone: other files open as they did.
+                why = f"{error}, or remove one of the packages"
+                _claimed_twice.update(dict.fromkeys((each.name, *each.extensions), why))
 
 
 def _loaded(point: EntryPoint) -> tuple[Format, ...]:

@@ -174,14 +174,22 @@ def test_a_package_that_cannot_be_used_is_a_warning(tmp_path, code, point, text)
 
 
 def test_two_packages_with_one_format(tmp_path):
-    """Neither is taken: the error names both."""
+    """Neither is taken for its files: the error names both. Other files open as without the packages."""
     install(tmp_path / "site", "bio", "fasta", FASTA)
     install(tmp_path / "site", "genes", "fasta", FASTA.replace("bio.fasta", "genes.fasta"))
     ran = run(tmp_path / "site", tmp_path, code=OPEN)
     assert ran.stdout.startswith("ValueError format: expected a new name, got 'fasta' of the package"), (
         ran.stdout
     )
-    assert "bio" in ran.stdout and "genes" in ran.stdout
+    assert "bio" in ran.stdout and "genes" in ran.stdout and "or remove one of the packages" in ran.stdout
+    (tmp_path / "readme").write_text("a line\n")
+    for what in ("lk.open('readme')[0]", "len(registry.names()) > 9"):
+        ran = run(
+            tmp_path / "site",
+            tmp_path,
+            code=f"import loaderkit as lk\nfrom loaderkit.formats import registry\nprint({what})",
+        )
+        assert (ran.stdout.strip(), ran.stderr) in (("a line", ""), ("True", "")), ran
 
 
 def test_a_slow_package_is_named(tmp_path):

@@ -121,6 +121,7 @@ def test_what_is_wrong_is_said(tmp_path, monkeypatch):
     shutil.copy("a.tar", "two/a.tar")
     shutil.copy("b.jsonl", "two/b.jsonl")
     shutil.copy("b.jsonl", "wrong.tar")
+    shutil.copy("a.tar", "wrong.csv")
     os.makedirs("classes/cat")
     Path("x.tar.zst").touch()
     Path("odd").write_bytes(b"\xff\xfe\x00")
@@ -148,6 +149,7 @@ def test_what_is_wrong_is_said(tmp_path, monkeypatch):
             {},
             r"the format tar, as its name says, got one that begins as jsonl; rename it, or give format='jsonl'",
         ),
+        ("wrong.csv", {}, r"the format csv, as its name says, got one that begins as tar; rename it"),
         ("classes", {}, r"got the folders cat; .*FolderDataSource"),
         ("x.tar.zst", {}, "got a compressed file; unpack it once: `unzstd x.tar.zst`"),
         ("a.tar", {"split": "train"}, r"expected neither for the files 'a.tar', got split='train'"),

@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 
 import loaderkit as lk
-
-from . import damaged_work as work
+from tests import damaged_work as work
 
 HEAD = 512  # bytes
 LOCK_ERRORS = (FileExistsError, IsADirectoryError, TimeoutError)

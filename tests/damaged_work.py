@@ -14,8 +14,7 @@ import loaderkit as lk
 from loaderkit._chunk_cache.cached_spans import CachedSpans
 from loaderkit._chunk_cache.settings import Cache
 from loaderkit._files.state_files import restore_from, write_document
-
-from .chunk_cache.cache_fakes import Ranges, make_index
+from tests.chunk_cache.cache_fakes import Ranges, make_index
 
 
 class Numbers:

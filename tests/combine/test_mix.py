@@ -205,7 +205,7 @@ def test_it_travels():
             [{"a": "x.jsonl"}],
             {},
             TypeError,
-            r"sources\['a'\]: expected a data source, got 'x.jsonl', which would be read char.*write lk.JsonLines",
+            r"sources\['a'\]: expected a data source, got 'x.jsonl', which would be read char.*write lk\.open",
         ),
         (
             [{"a": lk.mix({"b": [1]})}],

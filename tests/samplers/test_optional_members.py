@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from internals import plan_of
 
 import loaderkit as lk
 from loaderkit.samplers import optional
@@ -81,7 +82,7 @@ def test_a_users_sampler_with_the_members_is_read_as_loaderkits():
             operations=[lk.Batch(2)],
             shard_options=lk.ShardOptions(0, 4),
         )
-        texts.append(why_lanes_are_shared(loader._plan()))
+        texts.append(why_lanes_are_shared(plan_of(loader)))
     assert texts == ["4 shards, Asked has lanes=2", "4 shards, ChunkSampler has lanes=2"]
 
 

@@ -475,7 +475,7 @@ def watch_late_writes(it: Any, pool: Any, wake: Any, expected: list[Any]) -> Non
     assert len(pool._supervisor.fenced) == 1 and slots._holds
     addresses = [batch["x"].__array_interface__["data"][0] for batch in held]
     wake()
-    until(lambda: not pool._supervisor.fenced, "its end")
+    until(lambda: not (pool._supervisor.fenced or slots._holds), "its end, and the end of its holds")
     assert all_same(held, expected[:-1]) and len(set(addresses)) == len(held)
     assert not slots._holds and not slots._freed
     assert same(next(it), expected[-1])

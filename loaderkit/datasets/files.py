@@ -144,10 +144,10 @@ def format_of_files(
     begin = _begin(first, storage_options)
     if only is None:
         return _of_bytes(shown or first, begin)
-    known = only.begins is not None
     found = None if not begin or (only.begins and only.begins(begin)) else registry.of_bytes(begin)
-    # A table may begin as a line of JSON does; text is never taken for a binary format.
-    if found is not None and found.writer is not None and (known or found.name != "jsonl"):
+    # A format without first bytes of its own may begin as other text does, and as formats of its own package.
+    ours = found is not None and found.package == "loaderkit" and found.name != "jsonl"
+    if found is not None and found.writer is not None and (only.begins is not None or ours):
         raise DataFormatError(
             f"{redacted(first)}: expected a file of the format {only.name}, as its name says, got one that begins as "
             f"{found.name}; rename it, or give format={found.name!r}"

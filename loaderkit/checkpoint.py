@@ -5,6 +5,8 @@ integers; it is taken before `save` returns and written while training continues
 iterator itself and doesn't need this file.
 """
 
+from __future__ import annotations
+
 import asyncio
 import dataclasses
 import time
@@ -31,7 +33,7 @@ class CheckpointHandler(ocp.AsyncCheckpointHandler):  # type: ignore[misc]  # or
     """
 
     async def async_save(
-        self, directory: Path, item: StatefulIterator | None = None, args: "CheckpointSave | None" = None
+        self, directory: Path, item: StatefulIterator | None = None, args: CheckpointSave | None = None
     ) -> list[ocp.future.Future]:
         """Takes the state now; the returned future writes it into `directory`, which is being created."""
         state = _saved(item, args).item.get_state()
@@ -44,13 +46,13 @@ class CheckpointHandler(ocp.AsyncCheckpointHandler):  # type: ignore[misc]  # or
         return [ocp.future.CommitFutureAwaitingContractedSignals(commit(), name="loaderkit_save")]
 
     def save(
-        self, directory: Path, item: StatefulIterator | None = None, args: "CheckpointSave | None" = None
+        self, directory: Path, item: StatefulIterator | None = None, args: CheckpointSave | None = None
     ) -> None:
         """Writes the state into `directory`, which exists, before returning."""
         write_document(directory, _saved(item, args).item.get_state())
 
     def restore(
-        self, directory: Path, item: StatefulIterator | None = None, args: "CheckpointRestore | None" = None
+        self, directory: Path, item: StatefulIterator | None = None, args: CheckpointRestore | None = None
     ) -> Any:
         """Sets the iterator to the saved state and returns it; without an iterator returns the state as bytes."""
         restored = args if args is not None else CheckpointRestore(item)

@@ -112,6 +112,8 @@ IMPURE = {
     "ssl", "subprocess", "tempfile", "threading", "time", "uuid", "warnings", "weakref", "_thread",
 }
 # fmt: on
+# The calls of every room are made in former ways, which warn until 0.3.
+WARNS = {"former_arguments.py": {"warnings"}}
 # Names of numpy.random that keep no state of the process.
 STATELESS_RANDOM = {"BitGenerator", "Generator", "Philox"}
 
@@ -306,7 +308,8 @@ def test_circles_are_found(edges, left):
 )
 def test_pure_rooms_do_nothing_but_compute(file):
     """No I/O, clock, thread, process, log, warning or global random state in a pure room."""
-    wrong = [str(found) for found in imports_of(file) if found.top in IMPURE]
+    impure = IMPURE - WARNS.get(file.name, set())
+    wrong = [str(found) for found in imports_of(file) if found.top in impure]
     wrong += [f"{file.name}:{node.lineno} {ast.unparse(node)}" for node in effects(file)]
     assert not wrong
 

@@ -11,7 +11,7 @@ def said(pipeline: Pipeline, seconds: float) -> str:
     """What it prints."""
     loader = lk.load(
         Source(pipeline.read),
-        transformations=[Decode(pipeline.decode)],
+        operations=[Decode(pipeline.decode)],
         batch_size=BATCH,
         shuffle=False,
         worker_count=1,

@@ -61,7 +61,7 @@ def _nanoseconds(run: Callable[[], Any], indices: int) -> float:
 def _ours(lengths: np.ndarray, size: Size) -> Metrics:
     from loaderkit.samplers import LengthBucketSampler
 
-    sampler = LengthBucketSampler(lengths, BOUNDARIES, ROWS, seed=0)
+    sampler = LengthBucketSampler(lengths, BOUNDARIES, ROWS, shuffle=True, seed=0)
     indices = np.arange(size.pick(100_096, 1_024))
 
     def plan() -> None:

@@ -41,7 +41,7 @@ def loader_of(records: int, num_epochs: int | None) -> Any:
     noise = np.random.default_rng(0).integers(0, 256, (records, 28, 28), np.uint8)
     rows = [{"image": cv2.imencode(".png", x)[1].tobytes(), "label": k % 10} for k, x in enumerate(noise)]
     steps: list[Any] = [image.Decode(key="image"), image.RandomFlip(key="image"), pair]
-    return lk.load(rows, batch_size=BATCH, shuffle=True, seed=0, num_epochs=num_epochs, transformations=steps)
+    return lk.load(rows, batch_size=BATCH, shuffle=True, seed=0, num_epochs=num_epochs, operations=steps)
 
 
 def measure(contender: Contender, size: Size) -> Metrics:

@@ -12,7 +12,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 _SHARDS = "shard_options=lk.ShardOptions(shard_index, shard_count) of DataLoader, or lk.ShardByJaxProcess()"
 _SAMPLER = "lk.IndexSampler(num_records, shuffle=True, seed=0, num_epochs=None), passed as sampler="
 _ALWAYS_KEPT = "nothing: workers belong to the DataLoader and serve all its iterators until close()"
-_OPERATIONS = "operations=[...] of DataLoader"
+_OPERATIONS = "operations=[...] of DataLoader or load"
 
 # keyword argument -> what to write instead
 KEYWORDS: Mapping[str, str] = {
@@ -36,7 +36,6 @@ KEYWORDS: Mapping[str, str] = {
     "transform": _OPERATIONS,
     "transforms": _OPERATIONS,
     "transformations": _OPERATIONS,
-    "operations": "transformations=[...]",
     "batch_size": "lk.Batch(batch_size=...) among the operations, or lk.load(source, batch_size=...)",
     "collate_fn": "lk.Batch(batch_size, batch_fn=...), which takes the list of rows as collate_fn does",
     "batch_fn": "lk.Batch(batch_size, batch_fn=...)",

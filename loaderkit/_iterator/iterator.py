@@ -1,5 +1,7 @@
 """The iterator of a DataLoader: the user's methods over a stream reader and its plan."""
 
+from __future__ import annotations
+
 import time
 import warnings
 from collections.abc import Collection, Mapping, Sequence
@@ -157,9 +159,7 @@ class DataLoaderIterator(OrbaxMethods, Closing, Generic[T_co]):
         """Bad records so far, of this process's rows; always 0 with `on_record_error="raise"`.
 
         >>> import loaderkit as lk
-        >>> it = iter(
-        ...     lk.load([1, 0, 2], num_epochs=1, transformations=[lambda x: 6 // x], on_record_error="skip")
-        ... )
+        >>> it = iter(lk.load([1, 0, 2], num_epochs=1, operations=[lambda x: 6 // x], on_record_error="skip"))
         >>> list(it), it.bad_records
         ([6, 3], 1)
         """
@@ -180,7 +180,7 @@ class DataLoaderIterator(OrbaxMethods, Closing, Generic[T_co]):
         meter = self._reader.meter
         return Stats(trainer, pool, self.step, meter.exposed, of=meter.number, at=time.perf_counter_ns())
 
-    def explain(self) -> "Explanation":
+    def explain(self) -> Explanation:
         """Whether the loader is the bottleneck, what limits it and what to try, from what was counted so far.
 
         Only `it.watch(loss)` tells whether a device was idle; gains are measured by `loader.explain(step)`.
@@ -234,7 +234,7 @@ class DataLoaderIterator(OrbaxMethods, Closing, Generic[T_co]):
         again.
 
         >>> import loaderkit as lk
-        >>> it = iter(lk.load([3, 0, 2], num_epochs=1, transformations=[lambda x: 6 // x]))
+        >>> it = iter(lk.load([3, 0, 2], num_epochs=1, operations=[lambda x: 6 // x]))
         >>> next(it)
         2
         >>> try:
@@ -373,7 +373,7 @@ class DataLoaderIterator(OrbaxMethods, Closing, Generic[T_co]):
 
     # --- a wrapper that takes elements ahead of the user --------------------------------------------------------
 
-    def wrap(self) -> "Lookahead":
+    def wrap(self) -> Lookahead:
         """Gives the elements to a wrapper that takes them ahead; the position is then that of what the user received.
 
         Raises RuntimeError if there is a wrapper already.

@@ -1,5 +1,7 @@
 """What an element looks like: its tree, with the shape and dtype of what will be arrays."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 

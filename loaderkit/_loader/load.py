@@ -1,9 +1,12 @@
 """The most common loaders in one call."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._order.sharding import Sharding
 from loaderkit._runtime.worker.bad_record_handler import OnRecordError
@@ -18,6 +21,7 @@ from loaderkit.transforms.operations import Operation, as_operations
 from .loader import DataLoader
 
 
+@former_arguments(removed_in="0.3.0", renamed={"transformations": "operations"})
 @refusing_foreign_arguments
 def load(
     source: RandomAccessDataSource[Any] | Mapping[str, Any],
@@ -26,7 +30,7 @@ def load(
     shuffle: bool = False,
     seed: int | None = None,
     shard_options: Sharding | None = None,
-    transformations: Iterable[Operation] = (),
+    operations: Iterable[Operation] = (),
     batch_size: int | None = None,
     drop_remainder: bool = False,
     worker_count: int | None = 0,
@@ -53,7 +57,7 @@ def load(
         shuffle: whether each epoch has an order of its own, drawn from the seed.
         seed: for the order, and for operations that draw random numbers.
         shard_options: which part of each global batch this process loads, all if not given.
-        transformations: what DataLoader calls its operations, in order; a bare function is a Map.
+        operations: transformations in order; a bare function is a Map.
         batch_size: rows of a Batch behind them, None for none.
         drop_remainder: whether that Batch drops the last rows where they fill no whole one.
         worker_count: 0 works in the calling thread; None takes the CPUs that this process may use.
@@ -72,13 +76,13 @@ def load(
     source = check_source(source, "source")
     warn_of_file_names(source)
     warn_of_columns(source)
-    operations: list[Operation] = [*as_operations(transformations, "transformations")]
+    given: list[Operation] = [*as_operations(operations, "operations")]
     if batch_size is not None:
-        operations.append(Batch(batch_size, drop_remainder=drop_remainder))
+        given.append(Batch(batch_size, drop_remainder=drop_remainder))
     return DataLoader(
         data_source=source,
         sampler=IndexSampler(len(source), shuffle=shuffle, num_epochs=num_epochs, seed=seed),
-        operations=operations,
+        operations=given,
         worker_count=worker_count,
         worker_kind=worker_kind,
         prefetch_batches=prefetch_batches,

@@ -1,5 +1,7 @@
 """The DataLoader: the user's side of a loader, over settings, a plan, and workers that its iterators share."""
 
+from __future__ import annotations
+
 import contextlib
 import copy
 import os
@@ -255,11 +257,11 @@ class DataLoader(Closing, Generic[T_co]):
 
     # --- looking inside: what that needs is imported when it is asked for --------------------------------------------
 
-    def describe(self) -> "Description":
+    def describe(self) -> Description:
         """What this loader does, part by part, with what an element looks like behind each operation; text and HTML.
 
         >>> import loaderkit as lk
-        >>> "operations[0] Map(float)" in str(lk.load([5, 6], transformations=[float]).describe())
+        >>> "operations[0] Map(float)" in str(lk.load([5, 6], operations=[float]).describe())
         True
         """
         from loaderkit.observe.describe import describe
@@ -271,21 +273,21 @@ class DataLoader(Closing, Generic[T_co]):
 
         return describe(self._settings, self._plan(), program_of(self._settings, files={}), first_element)
 
-    def follow(self, index: int) -> "Followed":
+    def follow(self, index: int) -> Followed:
         """What becomes of the record of an index: its key, each operation's time, result and random key, step and row.
 
         Args:
             index: place in the stream of all epochs. IndexError where there is none such.
 
         >>> import loaderkit as lk
-        >>> lk.load([5, 6], transformations=[lambda x: x * x]).follow(1).value
+        >>> lk.load([5, 6], operations=[lambda x: x * x]).follow(1).value
         36
         """
         from loaderkit.observe.follow import follow
 
         return follow(program_of(self._settings, files={}), self._plan(), index)
 
-    def explain(self, step: Any = None, seconds: float = 20.0) -> "Explanation":
+    def explain(self, step: Any = None, seconds: float = 20.0) -> Explanation:
         """Whether this loader is the bottleneck, what limits it and what to change, by experiments on copies of it.
 
         Args:

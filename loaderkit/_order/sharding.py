@@ -4,6 +4,8 @@ A sharding is any object with `resolve() -> Shard`. The loader calls it when ite
 the number of processes may not be known when a script builds its loader.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from reprlib import repr as _short
 from typing import Protocol, TypeAlias, runtime_checkable
@@ -17,7 +19,7 @@ from .store import Store
 class Sharding(Protocol):
     """What `shard_options` takes: an object that knows which shard this process is."""
 
-    def resolve(self) -> "Shard":
+    def resolve(self) -> Shard:
         """The shard of this process; called when iteration starts."""
 
 
@@ -67,7 +69,7 @@ class ShardOptions:
         """
         return tuple(range(self.shard_count))
 
-    def resolve(self) -> "ShardOptions":
+    def resolve(self) -> ShardOptions:
         """The same shard as a plain ShardOptions.
 
         >>> NoSharding().resolve()

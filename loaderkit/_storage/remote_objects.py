@@ -314,12 +314,12 @@ class RemoteObjects:
             names = list(self._refresh())
             if len(names) != len(self._addresses):
                 raise ValueError(
-                    f"urls: expected {len(self._addresses)} names, as at the first call, got {len(names)}"
+                    f"paths: expected {len(self._addresses)} names, as at the first call, got {len(names)}"
                 )
             for was, now in zip(self._shown, map(redacted, names)):
                 if was.rpartition("/")[2] != now.rpartition("/")[2]:
                     raise ValueError(
-                        f"urls: expected the names of the first call in their order, {was!r}, got {now!r}"
+                        f"paths: expected the names of the first call in their order, {was!r}, got {now!r}"
                     )
             self._addresses = names
             self._renewed += 1

@@ -143,7 +143,7 @@ def _pidfd() -> SystemCheck:
 
 def _worker() -> SystemCheck:
     """Starts a worker, kills it, and reads on."""
-    with load(range(64), num_epochs=1, transformations=[_pid], batch_size=1, worker_count=1) as loader:
+    with load(range(64), num_epochs=1, operations=[_pid], batch_size=1, worker_count=1) as loader:
         seen = []
         for batch in loader:
             seen.append(int(batch[0]))

@@ -1,5 +1,7 @@
 """The records of one source in chosen shares of their classes."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from reprlib import repr as _short
 from typing import Any, Literal, TypeVar
@@ -7,6 +9,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._mixture.shares import Weight
 from loaderkit._order.sharding import Sharding
@@ -20,13 +23,14 @@ from .component_seed import component_seed
 _Source = TypeVar("_Source")
 
 
+@former_arguments(removed_in="0.3.0", left_out={"shuffle": True})
 @refusing_foreign_arguments
 def balance(
     source: _Source,
     labels: npt.ArrayLike,
     target: Mapping[Any, Weight] | None = None,
     *,
-    shuffle: bool = True,
+    shuffle: bool,
     seed: int | None,
     num_epochs: int | None = None,
     order: Literal["even", "shuffled"] = "even",
@@ -39,7 +43,8 @@ def balance(
         source: any data source; it is returned as it is.
         labels: (len(source),) ints or strings, the class of each record.
         target: {label: weight} as int, Fraction or float; a class that is left out isn't read. None for equal shares.
-        shuffle: whether each epoch of a class has an order of its own, which needs a seed.
+        shuffle: whether each epoch of a class has an order of its own, which needs a seed. Say it: without
+            it that is True, with a DeprecationWarning, and 0.3 requires it.
         seed: int in [0, 2**64) or None. The seed of a class's shuffle follows from it and from the label.
         num_epochs: how often each class is read, None for an endless stream, in which small classes come again sooner.
             With a number `when_exhausted` is needed: "stop" ends where the first class does.
@@ -52,7 +57,7 @@ def balance(
 
     >>> import loaderkit as lk
     >>> animals, labels = ["Tom", "Kit", "Rex", "Leo", "Ace"], ["cat", "cat", "dog", "cat", "cat"]
-    >>> source, sampler = balance(animals, labels, seed=0)
+    >>> source, sampler = balance(animals, labels, shuffle=True, seed=0)
     >>> sampler.names, [labels[key] for key in sampler.record_keys(range(6))]
     (('cat', 'dog'), ['cat', 'dog', 'cat', 'dog', 'cat', 'dog'])
     """

@@ -1,9 +1,11 @@
 """Several sources in turn, as tf.data's `interleave` reads them."""
 
-import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._order.sharding import Sharding
 from loaderkit.samplers import InterleavedSampler
@@ -11,16 +13,15 @@ from loaderkit.sources import ConcatDataSource
 from loaderkit.sources.parts import parts_of
 from loaderkit.sources.protocol import require_source
 
-_UNSAID: Final[Any] = object()
 
-
+@former_arguments(removed_in="0.3.0", left_out={"num_epochs": 1})
 @refusing_foreign_arguments
 def interleave(
     sources: Sequence[Any] | Mapping[str, Any],
     *,
     cycle_length: int | None = None,
     block_length: int = 1,
-    num_epochs: int | None = _UNSAID,
+    num_epochs: int | None,
     seed: int | None = None,
     shard_options: Sharding | None = None,
 ) -> tuple[ConcatDataSource, InterleavedSampler]:
@@ -33,7 +34,7 @@ def interleave(
             takes its place when its turn comes again.
         block_length: how many consecutive records of a source are read in its turn.
         num_epochs: how many times the same order is read, None for an endless stream. Say it: without it that is once,
-            with a DeprecationWarning, and it will be required.
+            with a DeprecationWarning, and 0.3 requires it.
         seed: int in [0, 2**64), for random operations.
         shard_options: used by a loader that gets none of its own.
 
@@ -45,12 +46,6 @@ def interleave(
     >>> "".join(lk.DataLoader(data_source=source, sampler=sampler, operations=[]))
     'aDbcef'
     """
-    if num_epochs is _UNSAID:
-        text = (
-            "lk.interleave(): num_epochs will be required; write num_epochs=1 for the end that it has without"
-        )
-        warnings.warn(text, DeprecationWarning, stacklevel=3)
-        num_epochs = 1
     if isinstance(sources, str | bytes):  # each of its characters would be a source
         require_source(sources, argument="sources")
     names, each = parts_of(sources)

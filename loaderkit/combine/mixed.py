@@ -1,5 +1,7 @@
 """Several sources by weight."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from reprlib import repr as _short
 from typing import Any, Literal

@@ -1,5 +1,7 @@
 """Data sets by name, version and split, and data files."""
 
+from __future__ import annotations
+
 import json
 import os
 from collections.abc import Iterable, Sequence

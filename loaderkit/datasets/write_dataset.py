@@ -1,5 +1,7 @@
 """Data sets with a name are written: files of each split, and the card that says what they hold."""
 
+from __future__ import annotations
+
 import bisect
 import contextlib
 import json
@@ -41,7 +43,7 @@ def write_dataset(
     supervised_keys: Sequence[str] | None = None,
     description: str | None = None,
     provenance: Any = None,
-    worker_count: int = 0,
+    worker_count: int | None = 0,
 ) -> str:
     """Writes a version of a data set, which `lk.open` reads by its name.
 
@@ -142,7 +144,12 @@ def _split_of(name: str) -> str:
 
 
 def _write_split(
-    records: Any, path: str, data_format: str, shards: int | None, shard_bytes: int | None, worker_count: int
+    records: Any,
+    path: str,
+    data_format: str,
+    shards: int | None,
+    shard_bytes: int | None,
+    worker_count: int | None,
 ) -> None:
     source = source_or_none(records)
     if source is not None:

@@ -95,7 +95,7 @@ def train(data: Path, run: Path, *, epochs: int, workers: int, kind: str) -> Tre
 
 def accuracy(params: Tree, data: Path) -> float:
     source = lk.ArrayRecordDataSource(f"{data}/test-*.array_record")
-    loader = lk.load(source, num_epochs=1, transformations=[Decode()], batch_size=100)
+    loader = lk.load(source, num_epochs=1, operations=[Decode()], batch_size=100)
     right = [np.argmax(predict(params, batch["image"]), axis=1) == batch["label"] for batch in loader]
     return float(np.concatenate(right).mean())
 

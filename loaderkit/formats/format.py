@@ -1,5 +1,7 @@
 """A format of data files: by what it is recognised, and what opens, indexes and writes its files."""
 
+from __future__ import annotations
+
 import importlib
 import re
 from collections.abc import Callable, Mapping

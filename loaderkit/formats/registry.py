@@ -10,6 +10,8 @@ Entry points are read, once, where no other format knows an extension, the bytes
 unpickle sources by their classes.
 """
 
+from __future__ import annotations
+
 import functools
 import logging
 import re

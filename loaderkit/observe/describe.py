@@ -55,7 +55,7 @@ def describe(
 
     >>> import loaderkit as lk
     >>> print(
-    ...     lk.load([5, 6, 7], num_epochs=1, transformations=[float], batch_size=2).describe()
+    ...     lk.load([5, 6, 7], num_epochs=1, operations=[float], batch_size=2).describe()
     ... )  # doctest: +ELLIPSIS
     source                             list: 3 records, int
     sampler                            IndexSampler(...)

@@ -109,7 +109,7 @@ def explain_loader(
         seconds: for all experiments together, 1 or more.
 
     >>> import loaderkit as lk
-    >>> loader = lk.load(range(1000), transformations=[lambda x: x + 1], batch_size=10)
+    >>> loader = lk.load(range(1000), operations=[lambda x: x + 1], batch_size=10)
     >>> print(loader.explain(seconds=1).first_line)  # doctest: +ELLIPSIS
     Whether the loader is the bottleneck is unknown: give step=. Limit: ...
     """

@@ -110,7 +110,7 @@ def follow(program: Program, plan: SeekablePlan, index: int) -> Followed:
             and where a LengthBucketSampler leaves it unused.
 
     >>> import loaderkit as lk
-    >>> loader = lk.load([5, 6, 7], num_epochs=1, transformations=[lambda x: x / 2], batch_size=2)
+    >>> loader = lk.load([5, 6, 7], num_epochs=1, operations=[lambda x: x / 2], batch_size=2)
     >>> followed = loader.follow(1)
     >>> followed.record_key, followed.step, followed.row, followed.value.tolist()
     (1, 0, 1, [2.5, 3.0])

@@ -1,5 +1,7 @@
 """`lk.interop.tqdm.progress`: a bar of tqdm over a loader's iterator."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from loaderkit._base.extras import missing_library

@@ -7,6 +7,8 @@ The file is a `.npy` file that numpy reads by itself. Behind the bytes of the ar
     8 bytes     MAGIC
 """
 
+from __future__ import annotations
+
 import dataclasses
 import json
 import os

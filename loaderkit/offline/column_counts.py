@@ -4,6 +4,8 @@ A DataLoader gives the records in order, and their columns are folded here, in o
 bit, for any number of workers.
 """
 
+from __future__ import annotations
+
 import math
 from collections import Counter
 from collections.abc import Sequence

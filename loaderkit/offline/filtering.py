@@ -1,5 +1,7 @@
 """`lk.offline.filtered`: the records for which a function is true."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable
 from typing import Any

@@ -4,6 +4,8 @@ A DataLoader reads the records. What it has given is kept in the folder PATH.par
 measurement that was killed goes on where it was.
 """
 
+from __future__ import annotations
+
 import logging
 import os
 import time

@@ -1,5 +1,7 @@
 """An opened packing plan."""
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Plans which documents share a row, from their lengths alone."""
 
+from __future__ import annotations
+
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -74,7 +76,7 @@ def plan_packing(
     order: Sampler | None = None,
     block: int = 16_384,
     seed: int = 0,
-    worker_count: int | None = None,
+    worker_count: int | None = 0,
 ) -> PackPlan:
     """Plans rows of `length` tokens out of documents, from their lengths alone; or opens the plan that is there.
 

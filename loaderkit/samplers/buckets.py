@@ -6,6 +6,8 @@
 `loaderkit/_order/length_buckets.py` has the arithmetic.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import InitVar, dataclass, field
@@ -16,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.integers import at_least
 from loaderkit._order.array_digest import digest_of
 from loaderkit._order.distinct import distinct_of
@@ -29,6 +32,7 @@ from .protocol import ENDLESS, checked_epochs, checked_seed
 _ADVICE = "give the lengths of all records, such as lk.offline.read_array(path) of lk.offline.measure(source, fn, path)"
 
 
+@former_arguments(removed_in="0.3.0", left_out={"shuffle": True})
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LengthBucketSampler(BulkSampler):
     """Batches of records of like length: every record once in each epoch, with others of its bucket.
@@ -37,15 +41,16 @@ class LengthBucketSampler(BulkSampler):
     bucket of the smallest boundary that is no shorter. global_batch_size: N, the indices of a step, as
     lk.PadBatch(global_batch_size=N) has it. batch_sizes: rows of a batch for each boundary, the largest N; None for N
     rows of each. shuffle: whether records in their buckets, and batches, have an order of their own in each epoch; it
-    needs a seed. drop_remainder: whether an epoch leaves out the records that its last batch would have, if too few.
-    seed, num_epochs, shard_options: as IndexSampler says. A value of the wrong type is a TypeError, one out of range a
-    ValueError; a record longer than the last boundary is named.
+    needs a seed; without it that is True, with a DeprecationWarning, and 0.3 requires it. drop_remainder: whether an
+    epoch leaves out the records that its last batch would have, if too few. seed, num_epochs, shard_options: as
+    IndexSampler says. A value of the wrong type is a TypeError, one out of range a ValueError; a record longer than the
+    last boundary is named.
 
     The last records of a bucket, too few for a batch, are batched with those of the next one. Only the last step of an
     epoch may have fewer records than its batch. A step's other indices are unused: `sampler[i]` of one gives a record
     of the step again. An epoch takes `epoch_length` indices. The sampler keeps 4 bytes a record, 8 from 2**32 on.
 
-    >>> sampler = LengthBucketSampler([3, 9, 2, 8, 4, 7], [4, 10], 2, seed=0, num_epochs=1)
+    >>> sampler = LengthBucketSampler([3, 9, 2, 8, 4, 7], [4, 10], 2, shuffle=True, seed=0, num_epochs=1)
     >>> sampler.record_keys(range(6)).reshape(3, 2).tolist()
     [[0, 5], [2, 4], [3, 1]]
     >>> sampler.shapes([0, 2, 4]).tolist(), sampler.rows_of([0, 2, 4]).tolist()
@@ -56,7 +61,7 @@ class LengthBucketSampler(BulkSampler):
     boundaries: Sequence[int]
     global_batch_size: int
     batch_sizes: Sequence[int] | None = field(default=None, kw_only=True)
-    shuffle: bool = field(default=True, kw_only=True)
+    shuffle: bool = field(kw_only=True)
     drop_remainder: bool = field(default=False, kw_only=True)
     seed: int | None = field(default=None, kw_only=True)
     num_epochs: int | None = field(default=None, kw_only=True)
@@ -104,7 +109,7 @@ class LengthBucketSampler(BulkSampler):
     def num_records(self) -> int:
         """The number of records, n.
 
-        >>> LengthBucketSampler([3, 9, 2], [9], 2, seed=0).num_records
+        >>> LengthBucketSampler([3, 9, 2], [9], 2, shuffle=True, seed=0).num_records
         3
         """
         return len(self._by_bucket)
@@ -113,7 +118,7 @@ class LengthBucketSampler(BulkSampler):
     def epoch_length(self) -> int:
         """How many indices an epoch takes: a multiple of global_batch_size.
 
-        >>> LengthBucketSampler([3, 9, 2], [9], 2, seed=0).epoch_length
+        >>> LengthBucketSampler([3, 9, 2], [9], 2, shuffle=True, seed=0).epoch_length
         4
         """
         return self._buckets.steps * self.global_batch_size
@@ -122,7 +127,7 @@ class LengthBucketSampler(BulkSampler):
     def random_parts(self) -> list[range]:
         """The record keys that are read in a random order: all where batches are shuffled.
 
-        >>> LengthBucketSampler([3, 9, 2], [9], 2, seed=0).random_parts
+        >>> LengthBucketSampler([3, 9, 2], [9], 2, shuffle=True, seed=0).random_parts
         [range(0, 3)]
         """
         return [range(self.num_records)] if self.shuffle else []
@@ -184,10 +189,12 @@ class LengthBucketSampler(BulkSampler):
         """
         return self.record_keys(instead)
 
-    def endless(self) -> "LengthBucketSampler":
+    def endless(self) -> LengthBucketSampler:
         """The same order without the last epoch.
 
-        >>> LengthBucketSampler([3, 9, 2], [9], 2, seed=0, num_epochs=1).endless().num_epochs is None
+        >>> LengthBucketSampler(
+        ...     [3, 9, 2], [9], 2, shuffle=True, seed=0, num_epochs=1
+        ... ).endless().num_epochs is None
         True
         """
         other = copy(self)
@@ -197,7 +204,7 @@ class LengthBucketSampler(BulkSampler):
     def fingerprint(self) -> dict[str, object]:
         """What a saved state keeps of this sampler, as JSON values: of the lengths their number and a digest.
 
-        >>> said = LengthBucketSampler([3, 9, 2], [9], 2, seed=0).fingerprint()
+        >>> said = LengthBucketSampler([3, 9, 2], [9], 2, shuffle=True, seed=0).fingerprint()
         >>> said["records"], said["lengths"], said["boundaries"]
         (3, 'sha256:d57ced280c7a025e3f5fc36408ae9569', [9])
         """

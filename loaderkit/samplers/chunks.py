@@ -7,6 +7,8 @@
 `loaderkit/_order/chunk_order.py` has the arithmetic, docs/guide.md a table of what each size costs.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from reprlib import repr as _short
 from typing import Any
@@ -102,7 +104,7 @@ class ChunkSampler(EpochSampler):
         batch: int | None = None,
         num_epochs: int | None = None,
         shard_options: Sharding | None = None,
-    ) -> "ChunkSampler":
+    ) -> ChunkSampler:
         """A sampler with the chunks of a source, and the largest window that a cache has room for.
 
         Args:

@@ -8,12 +8,15 @@
 All shards share these indices: a sharding chooses which indices a process loads, never which records they read.
 """
 
-from dataclasses import dataclass, field, replace
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.integers import at_least
 from loaderkit._order.distinct import distinct_of
 from loaderkit._order.mixing import fold_each
@@ -124,6 +127,7 @@ class EpochSampler(BulkSampler):
         check_sharding(self.shard_options)
 
 
+@former_arguments(removed_in="0.3.0", by_place=["shard_options", "shuffle", "num_epochs", "seed"])
 @dataclass(frozen=True, slots=True)
 class IndexSampler(EpochSampler):
     """Every record once in each epoch, in order or shuffled anew for each epoch; some epochs, or without end.
@@ -141,6 +145,7 @@ class IndexSampler(EpochSampler):
     """
 
     num_records: int
+    _: KW_ONLY
     shard_options: Sharding | None = None
     shuffle: bool = False
     num_epochs: int | None = None
@@ -150,6 +155,7 @@ class IndexSampler(EpochSampler):
         self._normalise(shuffle=self.shuffle)
 
 
+@former_arguments(removed_in="0.3.0", by_place=["shard_options", "seed"])
 @dataclass(frozen=True, slots=True)
 class SequentialSampler(EpochSampler):
     """Every record once, in order: one epoch.
@@ -164,6 +170,7 @@ class SequentialSampler(EpochSampler):
     """
 
     num_records: int
+    _: KW_ONLY
     shard_options: Sharding | None = None
     seed: int | None = None
     shuffle: bool = field(default=False, init=False, repr=False)

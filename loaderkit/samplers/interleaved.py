@@ -1,5 +1,7 @@
 """Some sources in turn, as tf.data's `interleave` reads them."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from reprlib import repr as _short
 from typing import Any
@@ -7,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.integers import at_least
 from loaderkit._order.array_digest import digest_of
 from loaderkit._order.interleave import InterleaveOrder
@@ -22,13 +25,14 @@ class InterleavedSampler(ArraySampler):
 
     lengths: (n,) ints, 0 or more, the records of each source; at least one record in all. cycle_length: how many
     sources are open at a time, None for all. block_length: how many consecutive records of a source are read in its
-    turn. num_epochs: how many times the same order is read, None for an endless stream. seed: int in [0, 2**64), for
+    turn. num_epochs: how many times the same order is read, None for an endless stream;
+    without it that is once, with a DeprecationWarning, and 0.3 requires it. seed: int in [0, 2**64), for
     random operations. shard_options: used by a loader that gets none of its own. A value of the wrong type is a
     TypeError, a value out of range a ValueError. `lk.interleave` makes the source and the sampler.
 
     The place of a source that has no more records is taken by the next source when its turn comes again.
 
-    >>> sampler = InterleavedSampler([3, 1, 2], cycle_length=2)
+    >>> sampler = InterleavedSampler([3, 1, 2], cycle_length=2, num_epochs=1)
     >>> sampler.record_keys(range(6)).tolist()  # of records 0 1 2, 3, 4 5
     [0, 3, 1, 2, 4, 5]
     """
@@ -44,13 +48,14 @@ class InterleavedSampler(ArraySampler):
     _firsts: Int64Array = field(init=False)  # (n,) the first key of each source
     _order: InterleaveOrder = field(init=False)
 
+    @former_arguments(removed_in="0.3.0", left_out={"num_epochs": 1})
     def __init__(
         self,
         lengths: npt.ArrayLike,
         *,
         cycle_length: int | None = None,
         block_length: int = 1,
-        num_epochs: int | None = 1,
+        num_epochs: int | None,
         seed: int | None = None,
         shard_options: Sharding | None = None,
     ) -> None:
@@ -85,7 +90,7 @@ class InterleavedSampler(ArraySampler):
     def fingerprint(self) -> dict[str, object]:
         """What a saved state keeps of this sampler, as JSON values: of the lengths their number and a digest.
 
-        >>> said = InterleavedSampler([2, 2], block_length=4).fingerprint()
+        >>> said = InterleavedSampler([2, 2], block_length=4, num_epochs=1).fingerprint()
         >>> said["sources"], said["cycle_length"], said["block_length"]
         (2, 2, 4)
         """

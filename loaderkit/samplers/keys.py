@@ -1,5 +1,7 @@
 """Epochs over chosen records."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from reprlib import repr as _short
 from typing import Any

@@ -8,6 +8,8 @@ lane       one of `lanes` equal parts of every global batch, with a mixture of i
 turn       place of an index in its lane
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields
@@ -219,7 +221,7 @@ class MixedSampler(BulkSampler):
         records = dict.fromkeys(self.names, 0) | self._counts(self._checked_end("n", n))
         return {name: Taken(count, self._epochs(name, count)) for name, count in records.items()}
 
-    def with_stages(self, stages: MixtureStages) -> "MixedSampler":
+    def with_stages(self, stages: MixtureStages) -> MixedSampler:
         """This sampler with the stages of a state.
 
         Their names need not be components'; only an index that reads one raises. ValueError where the mixture would
@@ -231,7 +233,7 @@ class MixedSampler(BulkSampler):
         other._set(stages=stages, _runs=self._runs.restaged(stages))
         return other
 
-    def reweighed(self, index: int, weights: Mapping[str, Weight], *, live: bool = True) -> "MixedSampler":
+    def reweighed(self, index: int, weights: Mapping[str, Weight], *, live: bool = True) -> MixedSampler:
         """This sampler with other weights from an index on, until the next written stage.
 
         index: 0 to the length; with several lanes it is rounded up to a multiple of `batch`. weights: {name: weight},

@@ -58,7 +58,7 @@ def part_lengths_of(sampler: Sampler) -> Int64Array | None:
     """The sampler's `part_lengths`: records of each source that it reads in turns; None where it has none.
 
     >>> from loaderkit.samplers import InterleavedSampler
-    >>> part_lengths_of(InterleavedSampler([3, 1]))
+    >>> part_lengths_of(InterleavedSampler([3, 1], num_epochs=1))
     array([3, 1])
     """
     lengths: Int64Array | None = _own(sampler, "part_lengths")

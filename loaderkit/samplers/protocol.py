@@ -4,6 +4,8 @@ Any object with `__getitem__` is a sampler. All other methods and attributes are
 keys are read index by index; a missing seed, length or number of records is None.
 """
 
+from __future__ import annotations
+
 from functools import partial
 from reprlib import repr as _short
 from typing import Any, Protocol, cast, runtime_checkable
@@ -176,7 +178,10 @@ def epoch_length_of(sampler: Sampler) -> int | None:
     """How many indices an epoch takes: the sampler's `epoch_length`, else its `num_records`, None without either.
 
     >>> from loaderkit.samplers import IndexSampler, LengthBucketSampler
-    >>> epoch_length_of(IndexSampler(5)), epoch_length_of(LengthBucketSampler([1] * 5, [1], 4, seed=0))
+    >>> (
+    ...     epoch_length_of(IndexSampler(5)),
+    ...     epoch_length_of(LengthBucketSampler([1] * 5, [1], 4, shuffle=True, seed=0)),
+    ... )
     (5, 8)
     """
     length = getattr(sampler, "epoch_length", None)

@@ -35,7 +35,7 @@ def shaped(sampler: Sampler) -> ShapedSampler | None:
     """The sampler, if it says shapes.
 
     >>> from loaderkit.samplers import LengthBucketSampler, SequentialSampler
-    >>> shaped(SequentialSampler(4)), shaped(LengthBucketSampler([3, 9], [9], 2, seed=0)).sizes
+    >>> shaped(SequentialSampler(4)), shaped(LengthBucketSampler([3, 9], [9], 2, shuffle=True, seed=0)).sizes
     (None, (2,))
     """
     known: Any = sampler

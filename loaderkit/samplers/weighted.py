@@ -1,5 +1,7 @@
 """Draws with replacement: each record with a probability of its own."""
 
+from __future__ import annotations
+
 from dataclasses import InitVar, dataclass, field
 from reprlib import repr as _short
 from typing import Any

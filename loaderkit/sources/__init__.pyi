@@ -27,6 +27,7 @@ from .protocol import read_only as read_only
 from .protocol import read_record as read_record
 from .protocol import read_records as read_records
 from .range import RangeDataSource as RangeDataSource
+from .stored_arrays import ArrayFileDataSource as ArrayFileDataSource
 from .stored_arrays import ArraysDataSource as ArraysDataSource
 from .subset import SubsetDataSource as SubsetDataSource
 from .table import TableDataSource as TableDataSource

@@ -3,6 +3,8 @@
 record_key: a row of the source, over all files. position: a row of one file.
 """
 
+from __future__ import annotations
+
 import contextlib
 import re
 import threading
@@ -18,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from loaderkit._base.closing import Closing
+from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._storage.addresses import is_remote
 from loaderkit._storage.patterns import FilePart, file_parts
@@ -81,9 +84,10 @@ class ArrayRecordDataSource(Closing):
     >>> folder.cleanup()
     """
 
+    @former_arguments(removed_in="0.3.0", by_place=["reader_options"])
     @refusing_foreign_arguments
     def __init__(
-        self, paths: Any, reader_options: Mapping[str, Any] | None = None, *, decode: bool = True
+        self, paths: Any, *, reader_options: Mapping[str, Any] | None = None, decode: bool = True
     ) -> None:
         if not isinstance(decode, bool):
             raise TypeError(f"decode: expected True or False, got {decode!r}")
@@ -100,7 +104,7 @@ class ArrayRecordDataSource(Closing):
                 f"{grouped[0].path}{f' and {len(grouped) - 1} more' if grouped[1:] else ''}: written with "
                 f"group_size {grouped[0].group_size}, so a read of one record unpacks all records of its group; "
                 "write files for training with group_size:1",
-                stacklevel=3,  # of the line that makes the source
+                stacklevel=4,  # of the line that makes the source
             )
         self._prepare()
 

@@ -1,5 +1,7 @@
 """Rows of Arrow files: IPC files, IPC streams and Feather."""
 
+from __future__ import annotations
+
 import contextlib
 import threading
 from collections.abc import Iterator, Sequence
@@ -78,7 +80,7 @@ class ArrowDataSource(TableRowsSource, Closing):
         self._open_files: dict[int, _MappedFile] = {}
         self._memory = ChunkMemory(self._cache_bytes)
 
-    def _opened(self, file: int) -> "_MappedFile":
+    def _opened(self, file: int) -> _MappedFile:
         with self._locks.own():
             opened = self._open_files.get(file)
             if opened is None:

@@ -1,5 +1,7 @@
 """Several sources, one after the other."""
 
+from __future__ import annotations
+
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial

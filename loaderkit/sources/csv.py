@@ -1,5 +1,7 @@
 """Rows of CSV and TSV files."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -7,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._formats.csv_rows import CsvFormat, RowParser
 from loaderkit._formats.lines import BOM
@@ -54,16 +57,17 @@ class CsvDataSource(TextDataSource):
     >>> folder.cleanup()
     """
 
+    @former_arguments(removed_in="0.3.0", by_place=["delimiter", "columns"])
     @refusing_foreign_arguments
     def __init__(
         self,
         paths: str | os.PathLike[str] | Sequence[Any] | Callable[[], Any],
+        *,
         delimiter: str = ",",
         columns: Sequence[str] | None = None,
-        *,
         quotechar: str | None = '"',
         encoding: str = "utf-8",
-        cache: "Cache | None" = None,
+        cache: Cache | None = None,
         index: str | os.PathLike[str] | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:

@@ -1,5 +1,7 @@
 """A record a file."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any

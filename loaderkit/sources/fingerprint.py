@@ -4,6 +4,8 @@ The source gives it (`fingerprint()`, kind "declared"), or it is made of what is
 Neither holds times, addresses or absolute paths, so the fingerprint stays the same when the data is moved.
 """
 
+from __future__ import annotations
+
 import json
 from reprlib import repr as _short
 from typing import Any

@@ -1,5 +1,7 @@
 """Folders of classes: the files of each folder have its label."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -7,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.hints import refusing_foreign_arguments
 
 from .loose_files import LooseFilesDataSource
@@ -41,13 +44,14 @@ class FolderDataSource(LooseFilesDataSource):
     >>> folder.cleanup()
     """
 
+    @former_arguments(removed_in="0.3.0", by_place=["classes", "extensions"])
     @refusing_foreign_arguments
     def __init__(
         self,
         root: str | os.PathLike[str],
+        *,
         classes: Sequence[str] | Mapping[str, int] | None = None,
         extensions: Sequence[str] | None = IMAGES,
-        *,
         key: str = "image",
     ) -> None:
         self._key = _key(key)

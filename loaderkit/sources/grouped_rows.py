@@ -1,5 +1,7 @@
 """Rows of a table with the same key as one record."""
 
+from __future__ import annotations
+
 from reprlib import repr as _short
 from typing import Any, SupportsIndex
 

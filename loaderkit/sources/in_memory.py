@@ -6,6 +6,8 @@ Each element is pickled alone, with the memory of its arrays apart, into *pieces
     spans[p] = lo, hi  piece p is the bytes [lo, hi) of the block
 """
 
+from __future__ import annotations
+
 import io
 import itertools
 import pickle

@@ -1,5 +1,7 @@
 """A table with a file a row."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Mapping
 from reprlib import repr as _short

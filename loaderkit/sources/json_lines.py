@@ -1,5 +1,7 @@
 """Records of JSON Lines files."""
 
+from __future__ import annotations
+
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -80,7 +82,7 @@ class JsonLinesDataSource(TextDataSource):
         self,
         paths: str | os.PathLike[str] | Sequence[Any] | Callable[[], Any],
         *,
-        cache: "Cache | None" = None,
+        cache: Cache | None = None,
         index: str | os.PathLike[str] | None = None,
         storage_options: Mapping[str, Any] | None = None,
         decode: bool = True,

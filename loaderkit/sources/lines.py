@@ -1,9 +1,12 @@
 """Lines of text files."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._formats.lines import LinesFormat
 
@@ -40,13 +43,14 @@ class LinesDataSource(TextDataSource):
     >>> folder.cleanup()
     """
 
+    @former_arguments(removed_in="0.3.0", by_place=["encoding"])
     @refusing_foreign_arguments
     def __init__(
         self,
         paths: str | os.PathLike[str] | Sequence[Any] | Callable[[], Any],
-        encoding: str = "utf-8",
         *,
-        cache: "Cache | None" = None,
+        encoding: str = "utf-8",
+        cache: Cache | None = None,
         index: str | os.PathLike[str] | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:

@@ -1,5 +1,7 @@
 """Values of an LMDB database."""
 
+from __future__ import annotations
+
 import contextlib
 import os
 import threading
@@ -13,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from loaderkit._base.closing import Closing
 from loaderkit._base.extras import missing_library
+from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._system.file_identity import FileIdentity, file_changed
 from loaderkit._system.shared_memory import goes_to_a_worker
@@ -45,12 +48,13 @@ class LmdbDataSource(Closing):
     >>> folder.cleanup()
     """
 
+    @former_arguments(removed_in="0.3.0", by_place=["keys"])
     @refusing_foreign_arguments
     def __init__(
         self,
         path: str | os.PathLike[str],
-        keys: Sequence[bytes | str] | None = None,
         *,
+        keys: Sequence[bytes | str] | None = None,
         decode: bool = True,
     ) -> None:
         if not isinstance(decode, bool):

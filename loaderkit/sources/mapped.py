@@ -1,5 +1,7 @@
 """Records of a source behind a function."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from functools import partial
 from reprlib import repr as _short

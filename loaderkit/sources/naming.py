@@ -4,6 +4,8 @@ A name is computed only where it is shown: in an error, the log, the quarantine 
 fails, the key is shown alone, so the failure never hides the error that is being reported.
 """
 
+from __future__ import annotations
+
 import inspect
 import os
 from collections.abc import Callable

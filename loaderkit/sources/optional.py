@@ -8,6 +8,8 @@ A class may also inherit a method that belongs to another `__getitem__` than its
 than the class gives, so it isn't used.
 """
 
+from __future__ import annotations
+
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any

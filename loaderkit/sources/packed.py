@@ -1,5 +1,7 @@
 """Packed rows as a source: record k is row k of a packing plan."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Sequence
 from reprlib import repr as _short
 from typing import Any, SupportsIndex

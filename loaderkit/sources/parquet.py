@@ -1,5 +1,7 @@
 """Rows of Parquet files."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Any
 

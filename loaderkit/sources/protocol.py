@@ -16,6 +16,8 @@ A record_key is a row of the source, from 0 to len(source) - 1. The optional met
   process and on every machine.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike

@@ -1,5 +1,7 @@
 """Integers as records."""
 
+from __future__ import annotations
+
 from typing import Any, SupportsIndex
 
 import numpy as np

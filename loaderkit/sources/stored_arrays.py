@@ -1,8 +1,11 @@
 """Rows of arrays in NetCDF, HDF5 and Zarr files, and in what xarray opens."""
 
+from __future__ import annotations
+
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Sequence
 from reprlib import repr as _short
 from typing import Any, SupportsIndex
@@ -11,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from loaderkit._base.closing import Closing
+from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.notes import annotate
 from loaderkit._system.file_identity import FileIdentity, file_changed
 from loaderkit._system.shared_memory import goes_to_a_worker
@@ -28,7 +32,7 @@ _READING = threading.RLock()
 _registered_with: set[bool] = set()  # whether h5py was loaded, at each registration
 
 
-class ArraysDataSource(Closing):
+class ArrayFileDataSource(Closing):
     """Rows of the variables of a data set of arrays: record k is {name: row k along a dimension}.
 
     The data set is opened once in each process that reads it, when it first reads, and closed with it.
@@ -42,7 +46,7 @@ class ArraysDataSource(Closing):
 
     FileChangedError where the file was replaced or written to since the source was made.
 
-    >>> source = ArraysDataSource(lambda: {"x": np.arange(6).reshape(3, 2), "y": np.zeros(3)}, dim=0)
+    >>> source = ArrayFileDataSource(lambda: {"x": np.arange(6).reshape(3, 2), "y": np.zeros(3)}, dim=0)
     >>> source[1]
     {'x': array([2, 3]), 'y': np.float64(0.0)}
     >>> source.take([2, 0])["x"]
@@ -50,10 +54,12 @@ class ArraysDataSource(Closing):
            [0, 1]])
     """
 
+    @former_arguments(removed_in="0.3.0", by_place=["names"])
     def __init__(
         self,
         open: str | os.PathLike[str] | Callable[[], Any],  # noqa: A002 - the word of the field
         dim: str | int,
+        *,
         names: Sequence[str] | None = None,
     ) -> None:
         if isinstance(open, str | os.PathLike):
@@ -222,7 +228,7 @@ class ArraysDataSource(Closing):
         what = (
             repr(self._path) if self._path else getattr(self._open, "__qualname__", type(self._open).__name__)
         )
-        return f"ArraysDataSource({what}, dim={self._dim!r}, names={self._names}, records={len(self)})"
+        return f"ArrayFileDataSource({what}, dim={self._dim!r}, names={self._names}, records={len(self)})"
 
     def __getstate__(self) -> tuple[Any, ...]:
         # Inode numbers and times hold on this machine and for this run only.
@@ -234,6 +240,22 @@ class ArraysDataSource(Closing):
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self._open, self._dim, self._names, self._specs, self._chunk, self._path, self._identity = state
         self._prepare()
+
+
+class ArraysDataSource(ArrayFileDataSource):
+    """The former name of ArrayFileDataSource, which 0.3.0 drops.
+
+    >>> issubclass(ArraysDataSource, ArrayFileDataSource)
+    True
+    """
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        warnings.warn(
+            "ArraysDataSource(): write ArrayFileDataSource(); 0.3.0 drops the former name",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        super().__init__(*arguments, **named)
 
 
 def _hold_at_fork() -> None:

@@ -1,5 +1,7 @@
 """Chosen records of a source, in a chosen order."""
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Callable
 from reprlib import repr as _short

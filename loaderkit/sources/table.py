@@ -1,5 +1,7 @@
 """Rows of tables of other libraries: pandas, polars, pyarrow, Hugging Face."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

@@ -29,7 +29,7 @@ def table_columns(table: Any) -> dict[str, NDArray[Any]]:
     """
     if isinstance(table, str | os.PathLike):
         name = os.fspath(table)
-        with CsvDataSource(name, "\t" if name.lower().endswith((".tsv", ".tab")) else ",") as rows:
+        with CsvDataSource(name, delimiter="\t" if name.lower().endswith((".tsv", ".tab")) else ",") as rows:
             found = _of_rows(rows)
     elif isinstance(table, Mapping):
         found = {str(name): _column(values) for name, values in table.items()}

@@ -1,5 +1,7 @@
 """Records of tar archives, grouped as webdataset groups them."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
@@ -9,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._base.field_names import field_choices
+from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._formats.scan import Malformed
 from loaderkit._formats.tar import TarFormat
@@ -40,8 +43,8 @@ class TarDataSource(IndexedDataSource):
     "seg.png", in lower case. Directories, links, names without a dot and those like "__meta__" are skipped.
 
     Args:
-        urls: names of archives: paths or addresses, patterns, braces ("train-{000..146}.tar"), "train@64.tar", parts as
-            "train.tar[0:100]", a sequence of these; or a function that gives them, called again where links expire.
+        paths: names of archives: paths or addresses, patterns, braces ("train-{000..146}.tar"), "train@64.tar", parts
+            as "train.tar[0:100]", a sequence of these; or a function that gives them, called again where links expire.
         fields: the fields of a record, "jpg cls" or ["jpg", "cls"]; "jpg;png" takes the first that a record has. Only
             their bytes are read where that is less. A record that lacks one is a ValueError. None for all.
         cache: keeps on the disk what is read from a server. An archive compressed by gzip (.tgz, .tar.gz) is unpacked
@@ -73,28 +76,33 @@ class TarDataSource(IndexedDataSource):
     >>> folder.cleanup()
     """
 
+    @former_arguments(
+        removed_in="0.3.0",
+        by_place=["fields", "cache", "index", "storage_options"],
+        renamed={"urls": "paths"},
+    )
     @refusing_foreign_arguments
     def __init__(
         self,
-        urls: str | os.PathLike[str] | Sequence[Any] | Callable[[], Any],
+        paths: str | os.PathLike[str] | Sequence[Any] | Callable[[], Any],
+        *,
         fields: str | Sequence[str] | None = None,
-        cache: "Cache | None" = None,
+        cache: Cache | None = None,
         index: str | os.PathLike[str] | None = None,
         storage_options: Mapping[str, Any] | None = None,
-        *,
         decode: bool = True,
     ) -> None:
         if not isinstance(decode, bool):
             raise TypeError(f"decode: expected True or False, got {decode!r}")
         self._choices = None if fields is None else field_choices("fields", fields)
-        named = data_parts(urls, storage_options)
+        named = data_parts(paths, storage_options)
         parts = unpacked_parts(named, cache, storage_options)
         if parts is not named:
-            urls = [part.path for part in parts]  # new links of a .tgz aren't asked for: it is unpacked
-            if not any(map(is_remote, urls)):
+            paths = [part.path for part in parts]  # new links of a .tgz aren't asked for: it is unpacked
+            if not any(map(is_remote, paths)):
                 cache = None  # all of them lie in its folder
         super().__init__(
-            urls,
+            paths,
             parts=parts,
             format=TarFormat(),
             index=index,

@@ -1,5 +1,7 @@
 """Records of TFRecord files."""
 
+from __future__ import annotations
+
 import os
 import struct
 from collections.abc import Callable, Mapping, Sequence
@@ -80,7 +82,7 @@ class TFRecordDataSource(IndexedDataSource):
         *,
         verify: bool | None = None,
         decode: bool = True,
-        cache: "Cache | None" = None,
+        cache: Cache | None = None,
         index: str | os.PathLike[str] | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:

@@ -1,5 +1,7 @@
 """Documents of tokens, one behind the other in one array."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Mapping
 from reprlib import repr as _short
@@ -9,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from loaderkit._base.block_checksums import CheckedBlocks
+from loaderkit._base.former_arguments import former_arguments
 from loaderkit._formats.token_documents import OFFSETS_HEAD
 from loaderkit._storage.addresses import redacted
 from loaderkit.errors import DataFormatError
@@ -60,15 +63,16 @@ class TokenDataSource:
     (3, [7, 8, 9], [2, 0, 3])
     """
 
+    @former_arguments(removed_in="0.3.0", by_place=["feature"])
     def __init__(
         self,
         tokens: Any,
         offsets: Any = None,
-        feature: str | None = None,
         *,
+        feature: str | None = None,
         dtype: DTypeLike | None = None,
         mmap: bool = True,
-        cache: "Cache | None" = None,
+        cache: Cache | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         if not isinstance(mmap, bool):
@@ -108,12 +112,13 @@ class TokenDataSource:
         self._open()
 
     @classmethod
+    @former_arguments(removed_in="0.3.0", by_place=["feature"])
     def from_megatron(
         cls,
         path: str | os.PathLike[str],
-        feature: str = "tokens",
         *,
-        cache: "Cache | None" = None,
+        feature: str = "tokens",
+        cache: Cache | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> Self:
         """The documents of Megatron's `PREFIX.bin` and `PREFIX.idx`, which `preprocess_data.py` writes.
@@ -311,7 +316,7 @@ def _read(integers: Integers) -> NDArray[Any]:
     return read
 
 
-def _held(integers: Integers) -> "MappedArray | SharedArrays | TokenFile":
+def _held(integers: Integers) -> MappedArray | SharedArrays | TokenFile:
     return _held_array(integers) if isinstance(integers, np.ndarray) else integers
 
 

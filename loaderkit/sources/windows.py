@@ -6,6 +6,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.integers import at_least
 from loaderkit._base.tree import StructureMismatch, flatten, map_leaves, typed_columns, unflatten
 
@@ -36,7 +37,8 @@ class WindowDataSource:
     [0, 3, 6]
     """
 
-    def __init__(self, source: Any, size: int, shift: int | None = None, stride: int = 1) -> None:
+    @former_arguments(removed_in="0.3.0", by_place=["shift", "stride"])
+    def __init__(self, source: Any, size: int, *, shift: int | None = None, stride: int = 1) -> None:
         source = require_methods(source, argument="source")
         self._source = source
         self._size = at_least("size", size, 1)

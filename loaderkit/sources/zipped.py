@@ -1,5 +1,7 @@
 """Records of several sources side by side."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from reprlib import repr as _short
 from typing import Any, SupportsIndex

@@ -51,7 +51,7 @@ def check_pipeline(loader: DataLoader, batches: int = 8, *, progress: bool | Non
     on its process, or writes into an array of the source. What an operation raises itself is raised here too.
 
     >>> import loaderkit as lk
-    >>> loader = lk.load([1.5, 2.5, 3.5], batch_size=2, transformations=[lambda x: x * np.random.random()])
+    >>> loader = lk.load([1.5, 2.5, 3.5], batch_size=2, operations=[lambda x: x * np.random.random()])
     >>> try:
     ...     check_pipeline(loader, batches=2)
     ... except PurityError as error:

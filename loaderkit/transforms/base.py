@@ -4,6 +4,8 @@ A subclass may use any attribute names, `label` and `function` included, and nee
 reads operations through functions of this module, `function_of` and `label_of`, not through attributes.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from reprlib import repr as _short
@@ -149,10 +151,10 @@ class RandomMap(Transformation):
     _arguments = "element, rng"
     _draws = True
 
-    def __init__(self, function: "Callable[[Any, np.random.Generator], Any] | None" = None) -> None:
+    def __init__(self, function: Callable[[Any, np.random.Generator], Any] | None = None) -> None:
         self._take(function)
 
-    def random_map(self, element: Any, rng: "np.random.Generator") -> Any:
+    def random_map(self, element: Any, rng: np.random.Generator) -> Any:
         """The element that takes this one's place."""
         return function_of(self)(element, rng)
 

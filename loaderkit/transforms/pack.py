@@ -1,5 +1,7 @@
 """Rows of tokens packed of documents as they come."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from reprlib import repr as _short
@@ -8,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.integers import at_least
 from loaderkit._packing.block import How, Rules, checked_rules
 from loaderkit._packing.feature_array import feature_array, shown
@@ -62,14 +65,15 @@ class Pack(Window):
     targets: bool = False
     pad: int = 0
 
+    @former_arguments(removed_in="0.3.0", by_place=["window", "how", "feature", "long"])
     def __init__(
         self,
         length: int | Mapping[str, int],
+        *,
         window: int = 1024,
         how: Literal["best_fit", "first_fit", "concat_then_split"] = "best_fit",
         feature: str | Sequence[str] | None = None,
         long: Literal["split", "truncate", "drop", "raise"] = "split",
-        *,
         names: Names = None,
         mask: str | None = None,
         targets: bool = False,

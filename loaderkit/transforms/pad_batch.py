@@ -1,5 +1,7 @@
 """A Batch of rows of different lengths, padded to one of a few boundaries."""
 
+from __future__ import annotations
+
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy

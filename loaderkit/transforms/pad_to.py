@@ -1,17 +1,19 @@
 """Leaves of different lengths made one length, by values behind them."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from reprlib import repr as _short
 from typing import Any
 
 import numpy as np
 
+from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.integers import at_least
 
 from .base import Map
 from .named_value import named_value
 
 
+@former_arguments(removed_in="0.3.0", by_place=["mask", "value", "truncate"])
 @dataclass(frozen=True)
 class PadTo(Map):
     """One leaf of each element, an array, padded along its first axis to one length: batches have one shape.
@@ -32,6 +34,7 @@ class PadTo(Map):
 
     length: int
     key: str
+    _: KW_ONLY
     mask: str | None = None
     value: Any = 0
     truncate: bool = False

@@ -1,5 +1,7 @@
 """Map-and-write and map-reduce over the shards of a source, by a loader's workers."""
 
+from __future__ import annotations
+
 import functools
 import json
 import os

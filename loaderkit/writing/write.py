@@ -1,5 +1,7 @@
 """Writes records to files of any format."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Collection, Iterator
 from typing import Any

@@ -84,8 +84,8 @@ def test_every_entry_says_what_to_write() -> None:
         (lambda: lk.DataLoader([1]), r"^DataLoader\(\) takes keyword arguments: DataLoader\(data_source="),
         (lambda: lk.load([1], 2), r"^load\(\) takes keyword arguments: load\(source, batch_size=32\)"),
         (
-            lambda: lk.load([1], operations=[]),
-            r"^load\(\) has no argument operations; .* transformations=\[\.\.\.\]$",
+            lambda: lk.load([1], transforms=[]),
+            r"^load\(\) has no argument transforms; .* operations=\[\.\.\.\] of DataLoader or load$",
         ),
         (lambda: lk.load([1], colour=2), r"^load\(\) has no argument colour$"),
         (lk.load, r"^load\(\) missing 1 required positional argument: 'source'$"),

@@ -41,7 +41,7 @@ def slow(x):
     return x
 
 def loader():
-    return lk.load(range(1000), transformations=[slow], batch_size=4)
+    return lk.load(range(1000), operations=[slow], batch_size=4)
 
 def fails():
     return [].nothing
@@ -75,7 +75,7 @@ def test_records_through_a_state(loaderkit, tmp_path, monkeypatch):
     module = (
         "import loaderkit as lk\n\ndef bad(x):\n    if x == 3:\n        raise ValueError(x)\n    return x\n\n"
     )
-    module += "def loader():\n    return lk.load(range(20), transformations=[bad], batch_size=4, "
+    module += "def loader():\n    return lk.load(range(20), operations=[bad], batch_size=4, "
     module += "on_record_error='replace')\n"
     (tmp_path / "job_of_records.py").write_text(module)
     monkeypatch.chdir(tmp_path)

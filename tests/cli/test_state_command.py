@@ -86,7 +86,7 @@ def test_what_cannot_be_edited(loaderkit, tmp_path):
     before = saved(tmp_path / "a.json")
     assert loaderkit("state", "edit", before, "--seek", "-1", "-o", tmp_path / "b.json").status == 2
     assert loaderkit("state", "edit", before, "--seek", "1", "-o", before).status == 2
-    with iter(loader_of(transformations=[lk.Filter(lambda x: x > 5)])) as it:
+    with iter(loader_of(operations=[lk.Filter(lambda x: x > 5)])) as it:
         next(it)
         (tmp_path / "rows.json").write_bytes(it.get_state())
     ran = loaderkit("state", "edit", tmp_path / "rows.json", "--seek", "1", "-o", tmp_path / "c.json")

@@ -70,42 +70,42 @@ def test_each_class_has_its_share_and_its_own_order(labels, order, shuffle, seed
 )
 def test_labels_may_be_ints_or_strings(labels):
     """The same names and the same stream, sorted as strings are."""
-    source, sampler = lk.balance("abcd", labels, {labels[0]: 3, labels[3]: 1}, seed=4)
+    source, sampler = lk.balance("abcd", labels, {labels[0]: 3, labels[3]: 1}, shuffle=True, seed=4)
     assert sampler.names == ("-1", "10", "2")
-    assert sampler == lk.balance("abcd", [2, 10, 2, -1], {2: 3, -1: 1}, seed=4)[1]
+    assert sampler == lk.balance("abcd", [2, 10, 2, -1], {2: 3, -1: 1}, shuffle=True, seed=4)[1]
     assert Counter(source[key] for key in sampler.record_keys(range(80))) == {"a": 30, "c": 30, "d": 20}
 
 
 def test_the_smallest_class_may_end_the_stream():
     """Each record once at most: as many of each class as the smallest one has."""
-    source, sampler = lk.balance(LABELS, LABELS, seed=0, num_epochs=1, when_exhausted="stop")
+    source, sampler = lk.balance(LABELS, LABELS, shuffle=True, seed=0, num_epochs=1, when_exhausted="stop")
     read = list(lk.DataLoader(data_source=source, sampler=sampler, operations=[]))
     assert Counter(read)["emu"] == 1
     assert max(Counter(read).values()) <= 2
-    _, dropping = lk.balance(LABELS, LABELS, seed=0, num_epochs=1, when_exhausted="drop")
+    _, dropping = lk.balance(LABELS, LABELS, shuffle=True, seed=0, num_epochs=1, when_exhausted="drop")
     assert sorted(dropping.record_keys(range(10)).tolist()) == list(range(10))
 
 
 def test_another_class_changes_no_order():
     """Orders follow from the seed and the label."""
-    _, fewer = lk.balance(LABELS, LABELS, {"cat": 1}, seed=7)
-    _, more = lk.balance([*LABELS, 0], [*LABELS, "yak"], {"cat": 1}, seed=7)
+    _, fewer = lk.balance(LABELS, LABELS, {"cat": 1}, shuffle=True, seed=7)
+    _, more = lk.balance([*LABELS, 0], [*LABELS, "yak"], {"cat": 1}, shuffle=True, seed=7)
     assert fewer.record_keys(range(20)).tolist() == more.record_keys(range(20)).tolist()
 
 
 def test_it_keeps_what_loaderkit_relies_on():
     """With more classes than a loader plans one by one."""
     labels = np.arange(400) % 23
-    check_sampler(lk.balance(labels, labels, seed=3)[1], num_records=400)
+    check_sampler(lk.balance(labels, labels, shuffle=True, seed=3)[1], num_records=400)
     shard = lk.ShardOptions(0, 2)
-    assert lk.balance(labels, labels, seed=3, shard_options=shard)[1].shard_options == shard
+    assert lk.balance(labels, labels, shuffle=True, seed=3, shard_options=shard)[1].shard_options == shard
 
 
 def test_a_run_is_reweighed_and_resumes():
     """As any mixture."""
 
     def loader():
-        source, sampler = lk.balance(LABELS, LABELS, seed=0)
+        source, sampler = lk.balance(LABELS, LABELS, shuffle=True, seed=0)
         return lk.DataLoader(data_source=source, sampler=sampler, operations=[lk.Batch(6, batch_fn=list)])
 
     with iter(loader()) as it:
@@ -159,7 +159,7 @@ def test_a_run_is_reweighed_and_resumes():
 def test_bad_arguments_are_refused_by_name(said, error, text):
     """The error names the argument, what was expected, what came and what to do."""
     with pytest.raises(error, match=text):
-        lk.balance(**{"source": LABELS, "labels": LABELS, "seed": 0, **said})
+        lk.balance(**{"source": LABELS, "labels": LABELS, "shuffle": True, "seed": 0, **said})
 
 
 def test_without_shuffle_no_seed_is_needed():

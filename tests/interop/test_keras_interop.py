@@ -139,7 +139,7 @@ def test_an_epoch_that_was_stopped_is_saved_as_far_as_it_went(tmp_path):
 
 def test_rows_in_number_unknown_are_trained_on_and_resumed(tmp_path, monkeypatch):
     """The batch that builds the model is given again from a saved position, for such a stream can't be sought."""
-    filtered = lambda: train_loader(transformations=[lk.Filter(lambda row: row[0][0] > 0.2)])  # noqa: E731
+    filtered = lambda: train_loader(operations=[lk.Filter(lambda row: row[0][0] > 0.2)])  # noqa: E731
     expected = [x.tolist() for _, (x, _) in zip(range(8), filtered())]
     dataset = bridge.LoaderPyDataset(filtered(), steps_per_epoch=4)
     got = []
@@ -160,7 +160,7 @@ def test_wrong_use_is_an_error_that_says_what_to_write(tmp_path):
     """Workers of Keras, a loader without a length, an unbuilt model."""
     with pytest.raises(TypeError, match="loader: expected a loaderkit DataLoader, got list"):
         bridge.LoaderPyDataset([1])
-    filtered = train_loader(transformations=[lk.Filter(lambda row: True)])
+    filtered = train_loader(operations=[lk.Filter(lambda row: True)])
     with pytest.raises(ValueError, match="steps_per_epoch: expected a number where operations change"):
         bridge.LoaderPyDataset(filtered)
     with pytest.raises(ValueError, match="steps_per_epoch"):

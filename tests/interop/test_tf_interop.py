@@ -53,7 +53,7 @@ def test_streams_without_end_and_with_rows_in_number_unknown():
     endless = bridge.dataset(loader_of(num_epochs=None))
     assert endless.cardinality() == tf.data.INFINITE_CARDINALITY
     assert len([*endless.take(7)]) == 7
-    filtered = bridge.dataset(loader_of(transformations=[lk.Filter(lambda record: True)]))
+    filtered = bridge.dataset(loader_of(operations=[lk.Filter(lambda record: True)]))
     assert filtered.cardinality() == tf.data.UNKNOWN_CARDINALITY
     assert len([*filtered]) == 4
 

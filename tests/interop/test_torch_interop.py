@@ -140,7 +140,7 @@ def test_workers_within_workers_and_rows_that_change_are_refused(monkeypatch):
     monkeypatch.setattr(bridge, "get_worker_info", lambda: info)
     with pytest.raises(ValueError, match=r"num_workers: expected 0 of torch's DataLoader .* worker_count=1"):
         iter(bridge.LoaderDataset(loader_of(worker_count=1)))
-    filtered = loader_of(transformations=[lk.Filter(lambda record: record["y"] > 1)])
+    filtered = loader_of(operations=[lk.Filter(lambda record: record["y"] > 1)])
     with pytest.raises(ValueError, match="expected 0 or 1 where operations change the number of rows, got 2"):
         iter(bridge.LoaderDataset(filtered))
     state = bridge.LoaderDataset(loader_of()).state_dict()
@@ -257,7 +257,7 @@ COLLATED = {
 def test_a_batch_differs_from_collate_as_the_page_says(name):
     """Types of containers and dtypes included."""
     rows, theirs, ours = COLLATED[name]
-    given = next(iter(lk.load([0, 1], batch_size=2, transformations=[rows.__getitem__])))
+    given = next(iter(lk.load([0, 1], batch_size=2, operations=[rows.__getitem__])))
     assert repr(data.default_collate(rows)).replace("Names", "") == repr(theirs)
     assert type(given) is type(ours) and repr(given) == repr(ours)
 

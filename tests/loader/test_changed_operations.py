@@ -145,7 +145,7 @@ def test_a_variant_of_a_loader_saves_the_names_of_its_own_operations() -> None:
     def saved(loader: lk.DataLoader[Any]) -> Any:
         return json.loads(iter(loader).get_state())["parameters"]
 
-    loader = lk.load(range(4), transformations=[abs])
+    loader = lk.load(range(4), operations=[abs])
     before = saved(loader)
     assert [each["name"] for each in saved(variant_of(loader, operations=(lk.Map(float),)))] == ["float"]
     assert saved(loader) == saved(variant_of(loader, worker_count=0)) == before

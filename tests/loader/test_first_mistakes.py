@@ -29,10 +29,10 @@ def forgets(record):
         (lambda: lk.load(3), r"^source: expected an object with __len__"),
         (lambda: lk.offline.measure(3, len, "a.npy"), r"^source: expected an object with __len__"),
         (
-            lambda: lk.load([1], transformations=3),
-            r"^transformations: expected a list of operations, got int 3",
+            lambda: lk.load([1], operations=3),
+            r"^operations: expected a list of operations, got int 3",
         ),
-        (lambda: lk.load([1], transformations=[3]), r"^transformations\[0\]: expected an operation"),
+        (lambda: lk.load([1], operations=[3]), r"^operations\[0\]: expected an operation"),
         (
             lambda: lk.DataLoader(data_source=[1]),
             r"DataLoader\(\) lacks sampler: DataLoader\(data_source=source, sampler=",

@@ -333,7 +333,7 @@ def test_a_wrappers_user_hears_of_bad_records_with_the_elements_that_they_are_of
         return record
 
     options = {"batch_size": 2, "num_epochs": 1, "on_record_error": "skip", "quarantine": path}
-    with iter(lk.load(range(8), transformations=[bad], **options)) as it:
+    with iter(lk.load(range(8), operations=[bad], **options)) as it:
         ahead = it.wrap()
         taken = [ahead.take() for _ in range(3)]
         with pytest.raises(StopIteration):
@@ -356,7 +356,7 @@ def test_an_error_of_a_wrapped_iterator_names_its_own_step():
             raise ValueError("five")
         return record
 
-    with iter(lk.load(range(8), batch_size=1, transformations=[fail])) as it:
+    with iter(lk.load(range(8), batch_size=1, operations=[fail])) as it:
         ahead = it.wrap()
         for _ in range(5):
             ahead.take()
@@ -367,7 +367,7 @@ def test_an_error_of_a_wrapped_iterator_names_its_own_step():
 
 def test_an_error_that_is_raised_again_is_as_it_was():
     """However often next() is asked: its traceback doesn't grow, and its notes aren't repeated."""
-    with iter(lk.load([1, 0], transformations=[lambda x: 1 // x])) as it:
+    with iter(lk.load([1, 0], operations=[lambda x: 1 // x])) as it:
         next(it)
         seen = []
         for _ in range(4):

@@ -345,7 +345,7 @@ def test_load_is_a_loader_in_one_call():
         num_epochs=2,
         shuffle=True,
         seed=3,
-        transformations=[lambda k: k + 1],
+        operations=[lambda k: k + 1],
         batch_size=4,
         drop_remainder=True,
         shard_options=lk.ShardOptions(0, 2),
@@ -367,6 +367,7 @@ def test_load_is_a_loader_in_one_call():
 def test_load_hands_on_all_that_a_loader_takes(monkeypatch):
     """Each argument that both have arrives as it was given, also those that come later."""
     taken = {*inspect.signature(lk.DataLoader).parameters} & {*inspect.signature(lk.load).parameters}
+    taken -= {"operations"}  # a Batch joins them
     given = {name: object() for name in taken}
     found: dict[str, object] = {}
     monkeypatch.setattr(
@@ -379,4 +380,4 @@ def test_load_hands_on_all_that_a_loader_takes(monkeypatch):
 def test_load_says_what_to_write_instead_of_a_single_operation():
     """It would be unpacked as a list."""
     with pytest.raises(TypeError, match=r"expected a list of operations, got AsTuple .*; write \[AsTuple"):
-        lk.load([{"cls": 1}], transformations=lk.AsTuple("cls"))
+        lk.load([{"cls": 1}], operations=lk.AsTuple("cls"))

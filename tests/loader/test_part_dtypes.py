@@ -31,7 +31,7 @@ def joined(one: Any, other: Any) -> tuple[Any, Any]:
 
 
 def by_class(one: Any, other: Any) -> tuple[Any, Any]:
-    return lk.balance([*one, *other], ["web"] * len(one) + ["code"] * len(other), seed=0)
+    return lk.balance([*one, *other], ["web"] * len(one) + ["code"] * len(other), shuffle=True, seed=0)
 
 
 def by_length(one: Any, other: Any) -> tuple[Any, Any]:

@@ -82,7 +82,7 @@ def test_what_is_left_is_what_comes(count, epochs, batch, rows, inner, shard, nu
 def test_what_is_left_where_there_is_no_end():
     """None, and why as the error of len; a progress bar then counts without an end. num_steps is one."""
     endless = iter(lk.load(range(5), batch_size=2))
-    changing = iter(lk.load(range(5), num_epochs=1, transformations=[lk.Filter(even)], batch_size=2))
+    changing = iter(lk.load(range(5), num_epochs=1, operations=[lk.Filter(even)], batch_size=2))
     skipping = iter(lk.load(range(5), num_epochs=1, on_record_error="skip"))
     for it, why in (
         (endless, r"len\(it\): expected a stream that ends, got an endless sampler"),
@@ -98,7 +98,7 @@ def test_what_is_left_where_there_is_no_end():
     ending = iter(lk.load(range(5), num_steps=3))
     assert [(len(ending), next(ending)) for _ in range(3)] == [(3, 0), (2, 1), (1, 2)]
     assert ending.remaining == 0 and bool(ending)
-    filtered = iter(lk.load(range(5), num_steps=3, transformations=[lk.Filter(even)], batch_size=2))
+    filtered = iter(lk.load(range(5), num_steps=3, operations=[lk.Filter(even)], batch_size=2))
     assert [len(filtered), next(filtered).tolist(), len(filtered)] == [3, [0, 2], 2]
 
 

@@ -16,7 +16,7 @@ from loaderkit._system.numerics import numerics
 
 
 def loader_of(*operations: Any) -> lk.DataLoader:
-    return lk.load(np.arange(40.0), seed=0, shuffle=True, batch_size=4, transformations=[*operations])
+    return lk.load(np.arange(40.0), seed=0, shuffle=True, batch_size=4, operations=[*operations])
 
 
 def elsewhere(state: bytes, **numerics: str) -> bytes:
@@ -83,7 +83,7 @@ def blurred(number):
 
 def loader(function):
     how = {"worker_count": 1} if sys.argv[1] == "worker" else {}
-    return lk.load(np.arange(8.0), batch_size=4, transformations=[function], **how)
+    return lk.load(np.arange(8.0), batch_size=4, operations=[function], **how)
 
 path = pathlib.Path(sys.argv[2])
 with iter(loader(blurred)) as it, warnings.catch_warnings(record=True) as told:

@@ -96,7 +96,7 @@ class Plus(lk.Map):
 def test_close_ends_the_workers_of_operations_that_changed_too():
     """An iterator that began before the change goes on with the workers that it had, until the loader is closed."""
     plus = Plus(1)
-    loader = lk.load([5, 6, 7], transformations=[plus], worker_count=1)
+    loader = lk.load([5, 6, 7], operations=[plus], worker_count=1)
     before = iter(loader)
     assert next(before) == 6
     first = executor_of(loader)

@@ -163,7 +163,7 @@ class Known:
     def make(self, **settings: Any) -> Any:
         """Its loader, with settings that go before its own."""
         chosen = {"batch_size": 8, "worker_count": 1, **self.settings, **settings}
-        return lk.load(self.source, seed=0, shuffle=False, transformations=list(self.operations), **chosen)
+        return lk.load(self.source, seed=0, shuffle=False, operations=list(self.operations), **chosen)
 
     def train(self, batch: Any) -> None:
         """One step."""

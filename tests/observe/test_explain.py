@@ -104,7 +104,7 @@ def test_nothing_is_claimed_of_a_device_without_watch():
 
 def test_nothing_is_said_of_the_first_steps():
     """The first element comes with the start of the workers, which says nothing of the steps to come."""
-    with iter(lk.load(range(100), transformations=[sleep_4ms], batch_size=4)) as it:
+    with iter(lk.load(range(100), operations=[sleep_4ms], batch_size=4)) as it:
         assert "take some steps first" in it.explain().first_line
         next(it)
         said = it.explain()
@@ -121,7 +121,7 @@ def test_rates_beyond_what_was_measured_are_at_most():
 
 
 def test_a_run_is_explained_from_what_it_counted():
-    loader = lk.load(range(10_000), transformations=[sleep_4ms], batch_size=4, worker_count=1)
+    loader = lk.load(range(10_000), operations=[sleep_4ms], batch_size=4, worker_count=1)
     with loader, iter(loader) as it:
         for _ in range(8):
             next(it)
@@ -156,7 +156,7 @@ def test_a_device_that_is_busy_makes_the_trainer_the_limit(monkeypatch):
 )
 def test_experiments_find_what_waits_and_measure_the_gain(source, operations, part):
     """Work that sleeps gains by workers on any machine, however busy."""
-    with lk.load(source, transformations=operations, batch_size=4, worker_count=1) as loader:
+    with lk.load(source, operations=operations, batch_size=4, worker_count=1) as loader:
         said = loader.explain(lambda batch: None, seconds=5)
         assert loader.stats().pool.all.records == 0  # its own workers did nothing
     assert said.bottleneck is True
@@ -177,7 +177,7 @@ def test_a_slow_step_makes_the_trainer_the_limit():
 
 def test_records_of_an_element_are_those_that_were_read_for_it():
     """The step's demand and the loader's rates are in one unit, where a Filter drops records too."""
-    loader = lk.load(range(1000), transformations=[lk.Filter(lambda x: x % 4 == 0)], batch_size=4)
+    loader = lk.load(range(1000), operations=[lk.Filter(lambda x: x % 4 == 0)], batch_size=4)
     with iter(loader) as it:
         for _ in range(10):
             next(it)
@@ -193,7 +193,7 @@ def test_a_loader_of_few_steps_is_not_limited_by_a_trainer_that_there_is_not():
 
 
 def test_without_a_step_no_gain_is_told():
-    said = lk.load(range(10_000), transformations=[sleep_4ms], batch_size=4).explain(seconds=1)
+    said = lk.load(range(10_000), operations=[sleep_4ms], batch_size=4).explain(seconds=1)
     assert said.bottleneck is None
     assert "give step=" in said.first_line
     assert all(change.gain is None for change in said.changes)
@@ -220,7 +220,7 @@ def test_experiments_write_no_quarantine_and_move_no_iterator(tmp_path):
     loader = lk.load(
         range(8),
         num_epochs=1,
-        transformations=[fails_at_3],
+        operations=[fails_at_3],
         batch_size=2,
         on_record_error="skip",
         quarantine=tmp_path / "bad.jsonl",
@@ -232,7 +232,7 @@ def test_experiments_write_no_quarantine_and_move_no_iterator(tmp_path):
 
 def test_time_after_the_last_step_is_a_pause():
     """it.explain() in a later cell of a notebook says of the loop what it said at its end."""
-    loader = lk.load(range(10_000), transformations=[sleep_4ms], batch_size=4)
+    loader = lk.load(range(10_000), operations=[sleep_4ms], batch_size=4)
     with iter(loader) as it:
         for _ in range(8):
             next(it)

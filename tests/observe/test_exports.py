@@ -33,7 +33,7 @@ def test_a_bar_is_right_after_a_resume():
 
 
 def test_the_share_of_blocked_time_stands_behind_your_own_postfix():
-    it = iter(loader(transformations=[lambda x: time.sleep(0.001) or x]))
+    it = iter(loader(operations=[lambda x: time.sleep(0.001) or x]))
     out = io.StringIO()
     bar = lk.interop.tqdm.progress(it, file=out, mininterval=0)
     for _ in bar:

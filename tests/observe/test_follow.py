@@ -25,7 +25,7 @@ def loader_of(**changes):
     arguments = {
         "shuffle": True,
         "seed": 3,
-        "transformations": [lk.RandomMap(noisy), lk.Map(lambda record: {**record, "twice": record["x"] * 2})],
+        "operations": [lk.RandomMap(noisy), lk.Map(lambda record: {**record, "twice": record["x"] * 2})],
         "batch_size": 4,
     }
     return lk.load(Named(), **{**arguments, **changes})
@@ -51,7 +51,7 @@ def test_a_record_is_followed_to_what_the_run_gives(index):
 @pytest.mark.parametrize("index", [0, 5, 9, 23])
 def test_the_row_of_a_record_is_that_of_its_inner_batch(index):
     """A step is three rows of two records each."""
-    loader = loader_of(transformations=[lk.Batch(2)], batch_size=3, seed=1)
+    loader = loader_of(operations=[lk.Batch(2)], batch_size=3, seed=1)
     followed = loader.follow(index)
     assert (followed.step, followed.row) == (index // 6, index % 6 // 2)
     assert followed.value["label"][followed.row, index % 2] == followed.record_key
@@ -59,7 +59,7 @@ def test_the_row_of_a_record_is_that_of_its_inner_batch(index):
 
 def test_where_a_record_is_dropped_and_how_many_come_of_it():
     operations = [lk.Filter(lambda record: record["label"] % 2 == 0), lk.FlatMap(lambda record: [record] * 3)]
-    loader = loader_of(shuffle=False, transformations=operations)
+    loader = loader_of(shuffle=False, operations=operations)
     dropped, kept = loader.follow(3), loader.follow(4)
     assert dropped.dropped
     assert dropped.step is None
@@ -70,7 +70,7 @@ def test_where_a_record_is_dropped_and_how_many_come_of_it():
 
 
 def test_an_error_is_told_and_not_raised():
-    followed = lk.load([1, 0], transformations=[lambda x: 1 // x], batch_size=2).follow(1)
+    followed = lk.load([1, 0], operations=[lambda x: 1 // x], batch_size=2).follow(1)
     assert isinstance(followed.steps[-1].error, ZeroDivisionError)
     assert "raised ZeroDivisionError" in followed._repr_html_()
     bad_batch = lk.load([np.zeros(2), np.zeros(3)], batch_size=2).follow(0)
@@ -110,7 +110,7 @@ def test_a_description_writes_no_quarantine_and_knows_no_number_of_steps_where_r
     loader = lk.load(
         range(10),
         num_epochs=1,
-        transformations=[fails_at_0, lk.Filter(lambda x: x > 2)],
+        operations=[fails_at_0, lk.Filter(lambda x: x > 2)],
         batch_size=2,
         on_record_error="skip",
         quarantine=tmp_path / "bad.jsonl",
@@ -130,7 +130,7 @@ def test_a_debugger_has_the_same_stream_in_this_thread():
         seen.add(threading.get_ident())
         return record["label"]
 
-    loader = loader_of(transformations=[look], worker_count=2, num_epochs=1)
+    loader = loader_of(operations=[look], worker_count=2, num_epochs=1)
     with loader.debug() as alone:
         mine = [batch.tolist() for batch in alone]
     assert seen == {threading.get_ident()}
@@ -139,13 +139,11 @@ def test_a_debugger_has_the_same_stream_in_this_thread():
 
 
 def test_a_loader_is_described_by_a_record_that_is_not_dropped():
-    loader = lk.load(
-        range(100), transformations=[lk.transforms.Filter(lambda x: x >= 5), float], batch_size=2
-    )
+    loader = lk.load(range(100), operations=[lk.transforms.Filter(lambda x: x >= 5), float], batch_size=2)
     said = str(loader.describe())
     assert "dropped" not in said and "unknown" not in said
     assert "operations[1] Map(float)" in said
-    nothing = lk.load(range(100), transformations=[lk.transforms.Filter(lambda x: False)], num_epochs=1)
+    nothing = lk.load(range(100), operations=[lk.transforms.Filter(lambda x: False)], num_epochs=1)
     assert "dropped" in str(nothing.describe())
 
 
@@ -162,7 +160,7 @@ def test_debug_writes_no_quarantine(tmp_path):
     """Its bad records aren't those of a run."""
     path = tmp_path / "bad.jsonl"
     loader = lk.load(
-        [1, 0, 2], transformations=[lambda x: 1 // x], num_epochs=1, on_record_error="skip", quarantine=path
+        [1, 0, 2], operations=[lambda x: 1 // x], num_epochs=1, on_record_error="skip", quarantine=path
     )
     assert list(loader.debug()) == [1, 0] and not path.exists()
     assert list(loader) == [1, 0] and path.exists()

@@ -192,7 +192,7 @@ def test_a_library_that_an_operation_imports_computes_in_one_thread_from_the_fir
         "_process.look()\n"
         "_process.libraries[0].set(2)\n"
         "known = len(_process.libraries)\n"
-        "first = next(iter(lk.load(range(4), num_epochs=1, transformations=[several])))\n"
+        "first = next(iter(lk.load(range(4), num_epochs=1, operations=[several])))\n"
         "late = [library for library in _process.libraries[known:] if library.several]\n"
         "print(set(first) == {1}, calls.count(0) == (2 if late else 1))\n",
     )

@@ -105,7 +105,7 @@ def test_an_endless_stream_that_nothing_survives_is_an_error(how):
     """It would be waited for without end."""
     nothing = lk.Filter(lambda _: False)
     with (
-        lk.load([1, 2, 3], transformations=[nothing], batch_size=2, **how) as loader,
+        lk.load([1, 2, 3], operations=[nothing], batch_size=2, **how) as loader,
         pytest.raises(ValueError, match="records in a row gave no element"),
     ):
         next(iter(loader))

@@ -35,7 +35,7 @@ def look(x):
     names = [__main__.__file__, __main__.__spec__, types.__file__, statistics.mean, beside.__file__, queue.mine]
     return [*names, sys.path[:2], os.getcwd()]
 
-with lk.load([0], num_epochs=1, transformations=[look], worker_count=1) as loader:
+with lk.load([0], num_epochs=1, operations=[look], worker_count=1) as loader:
     found, = loader
 assert found == look(0), found
 print(found[3], len(sys.path) > 3000)
@@ -73,7 +73,7 @@ def test_a_worker_runs_the_package_that_its_trainer_runs(tmp_path):
     (tmp_path / "script.py").write_text(
         "import loaderkit as lk\n"
         "def where(x):\n    import sys\n    return sys.modules['loaderkit._runtime.worker.main'].__file__\n"
-        "with lk.load([0], num_epochs=1, transformations=[where], worker_count=1) as loader:\n    print(*loader)\n"
+        "with lk.load([0], num_epochs=1, operations=[where], worker_count=1) as loader:\n    print(*loader)\n"
     )
     done = subprocess.run(
         [sys.executable, str(tmp_path / "script.py")],

@@ -76,7 +76,7 @@ warnings.simplefilter("ignore", ResourceWarning)
 warnings.simplefilter("error", settings.Stale)
 settings.seen["raises"] = [settings.raises(category) for category in (UserWarning, settings.Stale, ResourceWarning)]
 
-with lk.load([0], num_epochs=1, transformations=[settings.look], worker_count=1) as loader:
+with lk.load([0], num_epochs=1, operations=[settings.look], worker_count=1) as loader:
     found, = loader
 for name, value in settings.seen.items():
     assert found[name] == value, (name, value, found[name])
@@ -169,7 +169,7 @@ def test_a_relative_path_is_that_of_the_folder_where_the_package_was_imported(tm
         "sys.path.insert(0, 'libs')\n"
         "import beside, loaderkit as lk\n"
         "os.chdir('outputs')\n"
-        "with lk.load([1, 2], num_epochs=1, transformations=[beside.double], worker_count=1) as loader:\n"
+        "with lk.load([1, 2], num_epochs=1, operations=[beside.double], worker_count=1) as loader:\n"
         "    print(*loader)\n",
     )
     assert out == "2 4\n"

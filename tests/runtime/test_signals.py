@@ -264,9 +264,7 @@ def test_processes_that_an_operation_starts_can_be_terminated():
         program = subprocess.run(["sh", "-c", f"kill -{number} $$; exit 0"], check=False)
         return 100 * int(child.exitcode or 0) + program.returncode
 
-    with lk.load(
-        [signal.SIGTERM, signal.SIGINT], transformations=[ended], num_epochs=1, worker_count=1
-    ) as loader:
+    with lk.load([signal.SIGTERM, signal.SIGINT], operations=[ended], num_epochs=1, worker_count=1) as loader:
         assert list(loader) == [-1515, -202]
 
 
@@ -279,5 +277,5 @@ def test_a_pool_within_an_operation_ends():
             with multiprocessing.get_context("fork").Pool(2) as pool:
                 return pool.map(abs, [x, -x])
 
-    with lk.load([3], transformations=[squares], num_epochs=1, worker_count=1) as loader:
+    with lk.load([3], operations=[squares], num_epochs=1, worker_count=1) as loader:
         assert list(loader) == [[3, 3]]

@@ -70,9 +70,11 @@ def test_samplers_are_values(lengths, said):
 
 def test_more_slots_than_sources_are_the_same_stream():
     """A run may go on with them."""
-    first, second, third = (InterleavedSampler([3, 4], cycle_length=cycle) for cycle in (None, 2, 9))
+    first, second, third = (
+        InterleavedSampler([3, 4], cycle_length=cycle, num_epochs=1) for cycle in (None, 2, 9)
+    )
     assert first.fingerprint() == second.fingerprint() == third.fingerprint()
-    assert first.fingerprint() != InterleavedSampler([3, 4], cycle_length=1).fingerprint()
+    assert first.fingerprint() != InterleavedSampler([3, 4], cycle_length=1, num_epochs=1).fingerprint()
 
 
 @pytest.mark.parametrize(
@@ -113,16 +115,20 @@ def test_more_slots_than_sources_are_the_same_stream():
 def test_bad_arguments_are_refused_by_name(said, error, text):
     """The error names the argument, what was expected, what came and what to do."""
     with pytest.raises(error, match=text):
-        InterleavedSampler(**{"lengths": [3, 4], **said})
+        InterleavedSampler(**{"lengths": [3, 4], "num_epochs": 1, **said})
 
 
 def test_it_keeps_what_loaderkit_relies_on():
     """With one epoch and without end."""
-    check_sampler(InterleavedSampler([4, 0, 9, 30], cycle_length=2, block_length=3), num_records=43)
+    check_sampler(
+        InterleavedSampler([4, 0, 9, 30], cycle_length=2, block_length=3, num_epochs=1), num_records=43
+    )
     check_sampler(InterleavedSampler([4, 0, 9], num_epochs=None, seed=3), num_records=13)
 
 
 def test_the_order_is_part_of_the_stream():
     """It never changes: it is tf.data's."""
-    keys = InterleavedSampler([3, 0, 5, 2], cycle_length=2, block_length=2).record_keys(range(10))
+    keys = InterleavedSampler([3, 0, 5, 2], cycle_length=2, block_length=2, num_epochs=1).record_keys(
+        range(10)
+    )
     assert keys.tolist() == [0, 1, 2, 3, 4, 8, 9, 5, 6, 7]

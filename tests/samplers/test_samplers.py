@@ -3,6 +3,7 @@
 import itertools
 import json
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -119,7 +120,11 @@ def test_a_sequential_sampler_is_one_unshuffled_epoch():
 def test_a_sharding_changes_no_key(sampler, shard):
     """One space of indices for all shards: the process that reads an index doesn't change which record it is."""
     sharded = IndexSampler(
-        sampler.num_records, ShardOptions(shard, 8), sampler.shuffle, sampler.num_epochs, sampler.seed
+        sampler.num_records,
+        shard_options=ShardOptions(shard, 8),
+        shuffle=sampler.shuffle,
+        num_epochs=sampler.num_epochs,
+        seed=sampler.seed,
     )
     wanted = np.arange(min(limit_of(sampler), 20))
     assert np.array_equal(sharded.record_keys(wanted), sampler.record_keys(wanted))
@@ -188,11 +193,10 @@ def test_fingerprints_are_json_and_tell_samplers_apart(sampler):
     said = sampler.fingerprint()
     assert json.loads(json.dumps(said)) == said
     assert all(value < 1 << 63 for value in said.values() if isinstance(value, int))
-    arguments = (sampler.num_records, None, sampler.shuffle, sampler.num_epochs, sampler.seed)
     others = [
-        IndexSampler(arguments[0] + 1, *arguments[1:]),
-        IndexSampler(*arguments[:3], (sampler.num_epochs or 0) + 1, sampler.seed),
-        IndexSampler(*arguments[:4], (1 << 64) - 2 - (sampler.seed or 0) // 2),
+        replace(sampler, num_records=sampler.num_records + 1),
+        replace(sampler, num_epochs=(sampler.num_epochs or 0) + 1),
+        replace(sampler, seed=(1 << 64) - 2 - (sampler.seed or 0) // 2),
     ]
     assert all(other.fingerprint() != said for other in others if other != sampler)
 

@@ -179,9 +179,9 @@ def test_reader_options_reach_the_reader(shards):
     """Options change how a file is read, not its records; an unknown one is an error."""
     path, records = shards
     options = {"readahead_buffer_size": 0, "max_parallelism": "auto"}
-    assert list(ArrayRecordDataSource(path, options)) == records
+    assert list(ArrayRecordDataSource(path, reader_options=options)) == records
     with pytest.raises(ValueError, match="reader_options: Unknown option colour"):
-        ArrayRecordDataSource(path, {"colour": "red"})
+        ArrayRecordDataSource(path, reader_options={"colour": "red"})
 
 
 def test_it_travels_by_name(shards, in_child):

@@ -253,7 +253,7 @@ def test_bad_records_of_an_earlier_version_are_kept():
             raise ValueError("bad")
         return record
 
-    loader = lk.load(Series([1, 2, 3]), num_epochs=1, transformations=[no_ones], on_record_error="replace")
+    loader = lk.load(Series([1, 2, 3]), num_epochs=1, operations=[no_ones], on_record_error="replace")
     it = iter(loader)
     next(it)
     saved = json.loads(it.get_state())

@@ -81,9 +81,9 @@ def test_image_folder_and_class_map(tmp_path):
         b"dog/deep/1.JPG",
         b"fox/1.png",
     ]
-    chosen = lk.FolderDataSource(tmp_path, ["fox", "cat"], key="file")
+    chosen = lk.FolderDataSource(tmp_path, classes=["fox", "cat"], key="file")
     assert [*chosen] == [{"file": b"fox/1.png", "label": 0}, {"file": b"cat/1.png", "label": 1}]
-    merged = lk.FolderDataSource(tmp_path, {"fox": 7, "dog": 7, "cat": 3}, extensions=None)
+    merged = lk.FolderDataSource(tmp_path, classes={"fox": 7, "dog": 7, "cat": 3}, extensions=None)
     assert merged.labels.tolist() == [3, 3, 7, 7, 7] and merged.class_names == ["cat", "fox"]
     assert len({str(each.fingerprint()) for each in (source, chosen, merged)}) == 3
     source.close()
@@ -96,7 +96,7 @@ def test_folder_through_a_loader_with_filters_and_balance(tmp_path):
         cv2.imwrite(str(tmp_path / name), np.full((4, 5, 3), value, np.uint8))
     source = lk.FolderDataSource(tmp_path)
     operations = [lk.transforms.image.Decode(key="image")]
-    batch = next(iter(lk.load(source, batch_size=3, transformations=operations)))
+    batch = next(iter(lk.load(source, batch_size=3, operations=operations)))
     assert batch["image"].shape == (3, 4, 5, 3) and batch["label"].tolist() == [0, 0, 1]
     only_b = lk.SubsetDataSource(source, np.flatnonzero(source.labels == 1))
     assert [record["label"] for record in only_b] == [1]
@@ -129,4 +129,4 @@ def test_folders_that_are_wrong(tmp_path):
     ]:
         with pytest.raises(error, match=text):
             lk.FolderDataSource(tmp_path / root, **arguments)
-    assert len(lk.FolderDataSource(tmp_path, ["full"])) == 1
+    assert len(lk.FolderDataSource(tmp_path, classes=["full"])) == 1

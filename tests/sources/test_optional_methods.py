@@ -130,7 +130,7 @@ def test_what_was_written_for_other_records_is_not_inherited(make):
     """A class that replaces __getitem__ alone is read by it, with and without a Batch, through combinations, too."""
     expected = [[1, 11, 21, 31], [41, 51]]
     assert batches(make()) == expected
-    assert batches(make(), transformations=[lambda x: x]) == expected
+    assert batches(make(), operations=[lambda x: x]) == expected
     assert batches(lk.ConcatDataSource([make()])) == expected
     assert batches(lk.SubsetDataSource(make(), slice(None))) == expected
     assert many_reader(make()) is column_reader(make()) is None

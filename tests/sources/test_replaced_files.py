@@ -57,7 +57,7 @@ def until_the_end(loader, change):
 
 
 def loader_over(source, **options):
-    loader = lk.load(source, num_epochs=1, transformations=[here], worker_count=1, **options)
+    loader = lk.load(source, num_epochs=1, operations=[here], worker_count=1, **options)
     return variant_of(loader, task_rows=1)
 
 

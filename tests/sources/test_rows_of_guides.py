@@ -26,7 +26,7 @@ def batches(source, *operations, size=4, workers=0, **options):
     """The batches of one epoch."""
     with lk.load(
         source,
-        transformations=operations,
+        operations=operations,
         batch_size=size,
         num_epochs=1,
         worker_count=workers,

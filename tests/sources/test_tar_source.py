@@ -110,7 +110,7 @@ def test_fields(tmp_path):
     """Only those; the first of a choice; an error that names the record where it has none of them."""
     path = write_tar(tmp_path / "train.tar", shapes(5))
     samples = samples_of(path)
-    with lk.TarDataSource(path, ["jpg;txt"]) as source:
+    with lk.TarDataSource(path, fields=["jpg;txt"]) as source:
         expected = [
             {
                 "__key__": sample["__key__"],
@@ -120,7 +120,7 @@ def test_fields(tmp_path):
         ]
         assert source.__getitems__(range(30)) == expected
         assert source.fingerprint()["fields"] == ["jpg;txt"]
-    with lk.TarDataSource(path, "jpg cls") as source:
+    with lk.TarDataSource(path, fields="jpg cls") as source:
         lacking = next(k for k, sample in enumerate(samples) if not {"jpg", "cls"} <= sample.keys())
         with pytest.raises(
             ValueError, match=r"record '.*' of .*train.tar\[\d+\]: expected the field '(jpg|cls)', got '"
@@ -129,7 +129,7 @@ def test_fields(tmp_path):
     with pytest.raises(
         ValueError, match=r"fields: expected fields that the archives have \(.*\), got 'jpeg;png'"
     ):
-        lk.TarDataSource(path, "jpg jpeg;png")
+        lk.TarDataSource(path, fields="jpg jpeg;png")
 
 
 def test_only_the_fields_are_read(tmp_path, monkeypatch):
@@ -139,7 +139,7 @@ def test_only_the_fields_are_read(tmp_path, monkeypatch):
         [(f"{k}.{f}", b"x" * n) for k in range(9) for f, n in [("jpg", 100_000), ("cls", 1)]],
     )
     for fields, most in [("cls", 1024), ("jpg", 101_000), (None, 102_000)]:
-        with lk.TarDataSource(path, fields) as source:
+        with lk.TarDataSource(path, fields=fields) as source:
             read, asked = source._ranges.read, []
 
             def counted(shards, begins, ends, read=read, asked=asked):

@@ -71,7 +71,7 @@ def test_a_worker_reads_it(folder):
     source = lk.formats.TfdsDataSource(folder, "train[:8]")
     assert len(pickle.dumps(source)) < 4000
     batches = [
-        next(iter(lk.load(source, batch_size=8, transformations=[label_only], worker_count=count)))
+        next(iter(lk.load(source, batch_size=8, operations=[label_only], worker_count=count)))
         for count in (0, 1)
     ]
     assert batches[0].tolist() == batches[1].tolist() == [record["label"] for record in source]

@@ -165,7 +165,7 @@ def test_in_a_loader(tmp_path: Path, worker_count):
         source,
         batch_size=4,
         num_epochs=1,
-        transformations=[lk.transforms.decode.Example({"label": np.int64})],
+        operations=[lk.transforms.decode.Example({"label": np.int64})],
         worker_count=worker_count,
     )
     with source, iter(loader) as batches:

@@ -33,7 +33,7 @@ def slow(x):
 
 
 def test_an_idle_device_is_seen():
-    with iter(lk.load(range(100), transformations=[slow], batch_size=2)) as it:
+    with iter(lk.load(range(100), operations=[slow], batch_size=2)) as it:
         for _ in range(6):
             next(it)
             it.watch(Loss(0.005))
@@ -46,7 +46,7 @@ def test_an_idle_device_is_seen():
 
 def test_a_device_that_is_at_work_is_not_idle():
     losses = [Loss(60) for _ in range(6)]
-    with iter(lk.load(range(100), transformations=[slow], batch_size=2)) as it:
+    with iter(lk.load(range(100), operations=[slow], batch_size=2)) as it:
         for loss in losses:
             next(it)
             it.watch(loss)
@@ -59,7 +59,7 @@ def test_a_device_that_is_at_work_is_not_idle():
 
 def test_only_the_last_step_before_a_blocked_call_tells_of_it():
     """A device that has done an early step may still be at work on those after it."""
-    with iter(lk.load(range(100), transformations=[slow], batch_size=2)) as it:
+    with iter(lk.load(range(100), operations=[slow], batch_size=2)) as it:
         next(it)
         it.watch(Loss(0))
         it.watch(last := Loss(60))  # the next step, dispatched behind it
@@ -78,7 +78,7 @@ def test_watching_waits_for_no_other_thread():
         taken.set()
         return release.wait(20) and x
 
-    with iter(lk.load(range(8), transformations=[wait])) as it:
+    with iter(lk.load(range(8), operations=[wait])) as it:
         taking = threading.Thread(target=next, args=(it,))
         taking.start()
         assert taken.wait(20)
@@ -119,7 +119,7 @@ def test_a_step_that_fails_is_not_judged():
         def block_until_ready(self):
             raise RuntimeError("a donated buffer")
 
-    with iter(lk.load(range(10), transformations=[slow])) as it:
+    with iter(lk.load(range(10), operations=[slow])) as it:
         next(it)
         it.watch(Failed())
         time.sleep(0.05)

@@ -142,7 +142,7 @@ def test_without_workers_each_figure_is_exact(clock, monkeypatch, keep):
 
 
 def test_elements_that_were_made_together_are_ready(clock):
-    it = iter(lk.load(range(10_000), transformations=[lambda x: clock.spin(3000) or x], batch_size=2))
+    it = iter(lk.load(range(10_000), operations=[lambda x: clock.spin(3000) or x], batch_size=2))
     for _ in range(400):
         next(it)
         clock.sleep(OWN)
@@ -208,7 +208,7 @@ def test_a_call_that_is_blocked_is_seen_by_other_threads_before_it_ends(clock):
         clock.sleep(asleep["until"] - clock.now())
         seen.append(it.stats())
 
-    it = iter(lk.load(range(56, 64), transformations=[last], num_epochs=1).debug())
+    it = iter(lk.load(range(56, 64), operations=[last], num_epochs=1).debug())
     taken = 0
     for _ in it:
         taken += 1
@@ -313,7 +313,7 @@ def test_clocks_are_read_for_tasks_and_pieces_and_not_for_records_or_batches(clo
     for rows, options in ((4, {}), (2560, {}), (4, {"worker_count": 1, "worker_kind": "thread"})):
         made = lk.load(
             range(1_000_000),
-            transformations=[lambda x: clock.spin(1000) or x] * 3,
+            operations=[lambda x: clock.spin(1000) or x] * 3,
             batch_size=rows,
             **options,
         )
@@ -334,7 +334,7 @@ def test_clocks_are_read_for_tasks_and_pieces_and_not_for_records_or_batches(clo
 
 
 def test_a_ready_element_costs_no_clock_read_and_few_calls(clock):
-    it = iter(lk.load(range(100_000), transformations=[lambda x: clock.spin(3000) or x], batch_size=2))
+    it = iter(lk.load(range(100_000), operations=[lambda x: clock.spin(3000) or x], batch_size=2))
     for _ in range(20):
         next(it)
     calls = 0

@@ -207,7 +207,7 @@ def test_records_of_a_stream_with_other_rows_are_those_that_were_passed(shards):
         range(3999),
         shuffle=True,
         seed=0,
-        transformations=[lk.Filter(lambda x: x % 3 == 0)],
+        operations=[lk.Filter(lambda x: x % 3 == 0)],
         batch_size=8,
         shard_options=lk.ShardOptions(0, shards),
         logical_streams=4,
@@ -224,9 +224,7 @@ def test_bad_records_are_those_that_this_iterator_met():
             raise ValueError("bad")
         return x
 
-    loader = lk.load(
-        range(100), num_epochs=1, transformations=[decode], batch_size=10, on_record_error="skip"
-    )
+    loader = lk.load(range(100), num_epochs=1, operations=[decode], batch_size=10, on_record_error="skip")
     first = iter(loader)
     for _ in range(5):
         next(first)
@@ -269,7 +267,7 @@ def test_a_task_that_is_stuck_is_seen_while_it_runs():
         release.wait(20)
         return x
 
-    with lk.load([1, 2], transformations=[wait], worker_count=1, worker_kind="thread") as loader:
+    with lk.load([1, 2], operations=[wait], worker_count=1, worker_kind="thread") as loader:
         it = iter(loader)
         it.start_prefetch()
         deadline = time.monotonic() + 10
@@ -322,7 +320,7 @@ def test_steps_of_bulk_deliveries_are_those_handed_out():
 
 
 def test_a_pause_is_a_figure_of_its_own():
-    it = iter(lk.load(range(1000), batch_size=2, transformations=[sleep_1ms]))
+    it = iter(lk.load(range(1000), batch_size=2, operations=[sleep_1ms]))
     for step in range(20):
         next(it)
         if step == 10:
@@ -364,7 +362,7 @@ def test_retries_and_bad_records_are_faults():
     loader = lk.load(
         Source(),
         num_epochs=1,
-        transformations=[decode],
+        operations=[decode],
         batch_size=2,
         read_options=lk.ReadOptions(retry=lk.Retry(wait=0.001)),
         on_record_error="skip",
@@ -380,7 +378,7 @@ def test_retries_and_bad_records_are_faults():
 def test_as_text_html_scalars_and_json():
     import json
 
-    it = iter(lk.load(range(64), transformations=[sleep_1ms], batch_size=8))
+    it = iter(lk.load(range(64), operations=[sleep_1ms], batch_size=8))
     next(it)
     next(it)
     stats = it.stats()
@@ -414,9 +412,7 @@ def test_tasks_that_are_given_and_not_done_are_counted():
         taken.set()
         return release.wait(20) and x
 
-    with lk.load(
-        range(8), num_epochs=1, transformations=[wait], worker_count=1, worker_kind="thread"
-    ) as loader:
+    with lk.load(range(8), num_epochs=1, operations=[wait], worker_count=1, worker_kind="thread") as loader:
         it = iter(loader)
         it.start_prefetch()
         assert taken.wait(20)
@@ -458,7 +454,7 @@ def test_real_sleeps_and_spins_are_counted_within_three_percent(kind, workers):
     made = lk.load(
         [{"x": k} for k in range(400)],
         num_epochs=1,
-        transformations=[timed, timed_sleep],
+        operations=[timed, timed_sleep],
         batch_size=8,
         worker_count=workers,
         worker_kind=kind,

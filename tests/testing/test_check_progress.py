@@ -26,7 +26,7 @@ def double(x: int) -> int:
 
 def loader_of(*operations, **options) -> lk.DataLoader:
     return lk.load(
-        range(10), num_epochs=1, transformations=operations, batch_size=4, worker_kind="thread", **options
+        range(10), num_epochs=1, operations=operations, batch_size=4, worker_kind="thread", **options
     )
 
 

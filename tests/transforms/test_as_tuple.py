@@ -43,7 +43,7 @@ def test_what_a_state_says_of_it():
 
 def test_in_a_loader():
     records = [{"__key__": str(k), "x": k, "y": -k} for k in range(4)]
-    loader = lk.load(records, batch_size=4, num_epochs=1, transformations=[lk.AsTuple("y x")])
+    loader = lk.load(records, batch_size=4, num_epochs=1, operations=[lk.AsTuple("y x")])
     (batch,) = loader
     assert [column.tolist() for column in batch] == [[0, -1, -2, -3], [0, 1, 2, 3]]
 

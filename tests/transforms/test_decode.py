@@ -270,7 +270,7 @@ def test_in_a_loader(worker_count):
     ]
     how = {"worker_count": worker_count, **({"worker_kind": "thread"} if worker_count else {})}
     operations = [lk.decode.ByExtension("rgb8"), lk.Map(lambda record: (record["jpg"], record["cls"]))]
-    with lk.load(records, num_epochs=1, transformations=operations, batch_size=4, **how) as loader:
+    with lk.load(records, num_epochs=1, operations=operations, batch_size=4, **how) as loader:
         batches = list(loader)
     assert [batch[1].tolist() for batch in batches] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
     assert batches[0][0].shape == (4, 8, 8, 3)

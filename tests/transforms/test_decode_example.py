@@ -135,7 +135,7 @@ def test_in_a_loader():
     """Batches of it, and its specs in a state."""
     records = [example({"label": [i], "x": [float(i)] * 3}) for i in range(4)]
     decode = lk.transforms.decode.Example({"label": np.int64, "x": (np.float32, (3,))})
-    (batch,) = lk.load(records, batch_size=4, num_epochs=1, transformations=[decode])
+    (batch,) = lk.load(records, batch_size=4, num_epochs=1, operations=[decode])
     assert batch["label"].tolist() == [0, 1, 2, 3] and batch["x"].shape == (4, 3)
     (said,) = parameters_of([decode])
     assert said["parameters"]["features"]["x"] == {"FeatureSpec": {"dtype": "float32", "shape": [3]}}

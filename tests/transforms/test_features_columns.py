@@ -236,7 +236,7 @@ def test_feature_columns_of_a_table_in_a_loader():
     ]
     batches = []
     for operations in ([lk.Batch(16), *columns], [*columns, lk.Batch(16)]):
-        loader = lk.load(rows, transformations=operations, shuffle=True, seed=1, num_epochs=1)
+        loader = lk.load(rows, operations=operations, shuffle=True, seed=1, num_epochs=1)
         batches.append([*loader])
     for one, two in zip(*batches, strict=True):
         assert one.keys() == two.keys() == {"age", "age_bucket", "city", "day", "user", "city_X_age_bucket"}

@@ -292,7 +292,7 @@ def test_every_number_of_workers_gives_the_same_images(how, decoder):
             seed=5,
             num_epochs=2,
             batch_size=4,
-            transformations=[DecodeRandomResizedCrop(24, key="image", decoder=decoder)],
+            operations=[DecodeRandomResizedCrop(24, key="image", decoder=decoder)],
             **workers,
         )
         with loader, iter(loader) as batch:

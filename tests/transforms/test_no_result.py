@@ -44,7 +44,7 @@ def test_none_is_an_error_of_the_operation_and_the_record(operation, workers):
     """Elements before it arrive; the note names the record."""
     if workers and operation is OPERATIONS["Map that draws"]:
         pytest.skip("threads share the global generators")
-    loader = lk.load(SOURCE, seed=0, num_epochs=1, transformations=[operation], **workers)
+    loader = lk.load(SOURCE, seed=0, num_epochs=1, operations=[operation], **workers)
     made = []
     with (
         loader,
@@ -71,7 +71,7 @@ def test_it_comes_before_the_error_of_a_later_record():
 
 def test_a_batch_fn_that_gives_none_is_named():
     """With all records of its batch."""
-    loader = lk.load(SOURCE, num_epochs=1, transformations=[lk.Batch(4, batch_fn=lambda rows: None)])
+    loader = lk.load(SOURCE, num_epochs=1, operations=[lk.Batch(4, batch_fn=lambda rows: None)])
     with pytest.raises(
         lk.errors.NoResultError, match=r"operations\[0\] Batch.*expected a batch of its batch_fn, got None"
     ):
@@ -82,9 +82,7 @@ def test_a_batch_fn_that_gives_none_is_named():
 def test_a_filter_takes_whatever_bool_takes(answer):
     """And 0, an empty text, an empty list are false."""
     empty = type(answer)() if isinstance(answer, int | str | list | float) else np.False_
-    loader = lk.load(
-        range(4), num_epochs=1, transformations=[lk.Filter(lambda x: answer if x % 2 else empty)]
-    )
+    loader = lk.load(range(4), num_epochs=1, operations=[lk.Filter(lambda x: answer if x % 2 else empty)])
     assert list(loader) == [1, 3]
 
 
@@ -101,7 +99,7 @@ def test_the_checks_say_it():
 def test_none_within_an_element_and_from_a_source_stays():
     """Only the element itself can't be None, and only what an operation made."""
     assert list(lk.load([None, 1], num_epochs=1)) == [None, 1]
-    assert list(lk.load([1], num_epochs=1, transformations=[lambda x: {"x": None}])) == [{"x": None}]
+    assert list(lk.load([1], num_epochs=1, operations=[lambda x: {"x": None}])) == [{"x": None}]
 
 
 class Childless(lk.FlatMap):
@@ -124,4 +122,4 @@ def test_none_in_place_of_elements(operation):
     with pytest.raises(
         lk.errors.NoResultError, match="expected an iterable of elements, got None; does the function lack"
     ):
-        list(lk.load([1, 2, 3], transformations=[operation], num_epochs=1))
+        list(lk.load([1, 2, 3], operations=[operation], num_epochs=1))

@@ -94,9 +94,9 @@ def sources(array: np.ndarray[Any, Any], anything: Any) -> None:
 
 
 def operations() -> None:
-    lk.load([1], transformations=[Double(), lambda x: x + 1, abs, lk.Filter(bool), lk.RandomMap(max)])
-    lk.load([1], transformations=[3])  # wrong
-    lk.load([1], transformations=Double())  # wrong
+    lk.load([1], operations=[Double(), lambda x: x + 1, abs, lk.Filter(bool), lk.RandomMap(max)])
+    lk.load([1], operations=[3])  # wrong
+    lk.load([1], operations=Double())  # wrong
 
 
 def nothing_said() -> None:

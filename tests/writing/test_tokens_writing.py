@@ -35,7 +35,7 @@ def test_documents_come_back(tmp_path, dtype):
     assert np.array_equal(tokens, np.concatenate([row["ids"] for row in rows]))
     assert source.lengths.tolist() == [row % 7 for row in range(50)]
     assert lk.TokenDataSource(path, feature="x")[3].keys() == {"x"}
-    two = lk.TokenDataSource(tokens, np.cumsum([0, *source.lengths]), "ids")
+    two = lk.TokenDataSource(tokens, np.cumsum([0, *source.lengths]), feature="ids")
     assert source.fingerprint() == two.fingerprint()
 
 

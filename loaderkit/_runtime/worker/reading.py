@@ -4,6 +4,8 @@ A bulk read that fails is repeated, and then in halves (bulk_read.py), so that t
 that fails, with its key.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

@@ -4,6 +4,8 @@ The loop is tenacity's. Tenacity's random pauses draw from the global `random`; 
 own, so that retries don't change the user's random numbers.
 """
 
+from __future__ import annotations
+
 import random
 import threading
 import time

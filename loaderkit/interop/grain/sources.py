@@ -41,7 +41,7 @@ class ArrayRecordDataSource(_ArrayRecords):
                 f"paths: expected a name, a file instruction, or some of them in a list, got {paths!r}"
             )
         try:
-            super().__init__(paths, reader_options)
+            super().__init__(paths, reader_options=reader_options)
         except FileChangedError:  # Grain has no such error
             raise
         except OSError as error:

@@ -8,6 +8,8 @@ Memory: a leaf is the loader's own memory, which isn't reused while an object re
 while it copies, and on CPU, where it doesn't copy, for as long as the array lives.
 """
 
+from __future__ import annotations
+
 import time
 from collections import deque
 from collections.abc import Collection, Coroutine, Mapping, Sequence
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 
 def device_iterator(
     it: DataLoaderIterator, sharding: Any = None, prefetch: int = 2, keys: str | None = None
-) -> "DeviceIterator":
+) -> DeviceIterator:
     """Wraps a loader's iterator: gives its batches as `jax.Array`s, with `prefetch` of them on their way.
 
     Args:
@@ -278,7 +280,7 @@ class DeviceIterator(Closing):
         """What this iterator and the loader's workers did so far, as the wrapped iterator's."""
         return self._it.stats()
 
-    def explain(self) -> "Explanation":
+    def explain(self) -> Explanation:
         """Whether the loader is the bottleneck, and what to try, as the wrapped iterator's."""
         return self._it.explain()
 

@@ -1,5 +1,7 @@
 """The rows of a global batch that this JAX process loads: by its process index, or those that its devices hold."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import jax

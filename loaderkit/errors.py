@@ -66,7 +66,7 @@ class NoResultError(LoaderkitError, TypeError):
     >>> def double(element):
     ...     element * 2
     >>> try:
-    ...     next(iter(lk.load([1, 2], transformations=[double])))
+    ...     next(iter(lk.load([1, 2], operations=[double])))
     ... except lk.errors.NoResultError as error:
     ...     print(error)
     operations[0] Map(double): expected the new element, got None; does the function lack a return?
@@ -79,7 +79,7 @@ class TransportError(LoaderkitError, TypeError):
     >>> import loaderkit as lk, threading
     >>> lock = threading.Lock()
     >>> try:
-    ...     next(iter(lk.load([1, 2], transformations=[lambda x: (lock, x)], worker_count=1)))
+    ...     next(iter(lk.load([1, 2], operations=[lambda x: (lock, x)], worker_count=1)))
     ... except lk.errors.TransportError as error:
     ...     print(str(error).partition(":")[0])
     operations[0] Map(<lambda>) can't be sent to worker processes
@@ -102,7 +102,7 @@ class BadRecordsError(LoaderkitError, RuntimeError):
     >>> def decode(element):
     ...     raise OSError("truncated")
     >>> try:
-    ...     next(iter(lk.load([1, 2], num_epochs=1, transformations=[decode], on_record_error="replace")))
+    ...     next(iter(lk.load([1, 2], num_epochs=1, operations=[decode], on_record_error="replace")))
     ... except lk.errors.BadRecordsError as error:
     ...     print(error)
     index 0 can't be replaced: its own record and the 1 tried instead are bad

@@ -248,7 +248,7 @@ KINDS = {
     ),
     "dropped list": Kind(work.dropped, work.dropped_again, **WORK, between="same"),
     "file": Kind(_file, lk.formats.FilesDataSource, replaced="same"),
-    "hdf5": Kind(_hdf5, lambda path: lk.formats.ArraysDataSource(path, 0), "h5py"),
+    "hdf5": Kind(_hdf5, lambda path: lk.formats.ArrayFileDataSource(path, 0), "h5py"),
     "index": Kind(
         _index,
         lambda path: lk.TFRecordDataSource(Path(path).with_suffix(".tfrecord"), index=path),
@@ -292,7 +292,7 @@ KINDS = {
         edited="new",
     ),
     "megatron": Kind(_megatron, lk.TokenDataSource.from_megatron, sees=True, replaced="same", edited="same"),
-    "netcdf": Kind(_netcdf, lambda path: lk.formats.ArraysDataSource(path, "n"), "h5netcdf"),
+    "netcdf": Kind(_netcdf, lambda path: lk.formats.ArrayFileDataSource(path, "n"), "h5netcdf"),
     "npy": Kind(_npy, lambda path: lk.TokenDataSource(path, np.arange(0, 3001, 30)), replaced="same"),
     "parquet": Kind(written("parquet"), lk.ParquetDataSource, "pyarrow"),
     "part of an index": Kind(
@@ -370,13 +370,13 @@ KINDS = {
     ),
     "zarr": Kind(
         _zarr("zarr.json"),
-        lambda path: lk.formats.ArraysDataSource(Path(path).parent, 0),
+        lambda path: lk.formats.ArrayFileDataSource(Path(path).parent, 0),
         "zarr",
         between="same",
     ),
     "zarr array": Kind(
         _zarr("x/zarr.json"),
-        lambda path: lk.formats.ArraysDataSource(Path(path).parents[1], 0),
+        lambda path: lk.formats.ArrayFileDataSource(Path(path).parents[1], 0),
         "zarr",
         between="same",
         replaced="same",
@@ -384,7 +384,7 @@ KINDS = {
     ),
     "zarr chunk": Kind(
         _zarr("x/c/0/0"),
-        lambda path: lk.formats.ArraysDataSource(Path(path).parents[3], 0),
+        lambda path: lk.formats.ArrayFileDataSource(Path(path).parents[3], 0),
         "zarr",
         replaced="new",
         edited="new",

@@ -123,13 +123,13 @@ LENGTHS, LABELS = [3, 9, 2, 8, 4, 7], ["a", "b", "a", "a", "b", "a"]
             r"^balance\(\): write shuffle=True, its value without; 0.3.0 requires shuffle$",
         ),
         (
-            lambda: lk.LengthBucketSampler(LENGTHS, [4, 9], 2, seed=0),  # type: ignore[call-arg]
-            lambda: lk.LengthBucketSampler(LENGTHS, [4, 9], 2, shuffle=True, seed=0),
+            lambda: lk.samplers.LengthBucketSampler(LENGTHS, [4, 9], 2, seed=0),  # type: ignore[call-arg]
+            lambda: lk.samplers.LengthBucketSampler(LENGTHS, [4, 9], 2, shuffle=True, seed=0),
             r"^LengthBucketSampler\(\): write shuffle=True, its value without; 0.3.0 requires shuffle$",
         ),
         (
-            lambda: lk.InterleavedSampler([2, 3]),  # type: ignore[call-arg]
-            lambda: lk.InterleavedSampler([2, 3], num_epochs=1),
+            lambda: lk.samplers.InterleavedSampler([2, 3]),  # type: ignore[call-arg]
+            lambda: lk.samplers.InterleavedSampler([2, 3], num_epochs=1),
             r"^InterleavedSampler\(\): write num_epochs=1, its value without; 0.3.0 requires num_epochs$",
         ),
         (
@@ -158,8 +158,8 @@ LENGTHS, LABELS = [3, 9, 2, 8, 4, 7], ["a", "b", "a", "a", "b", "a"]
             r"^Pack\(\): write window=8; 0.3.0 takes window by name only$",
         ),
         (
-            lambda: lk.WindowDataSource(range(9), 2, 1)[1],  # type: ignore[misc]
-            lambda: lk.WindowDataSource(range(9), 2, shift=1)[1],
+            lambda: lk.sources.WindowDataSource(range(9), 2, 1)[1],  # type: ignore[misc]
+            lambda: lk.sources.WindowDataSource(range(9), 2, shift=1)[1],
             r"^WindowDataSource\(\): write shift=1; 0.3.0 takes shift by name only$",
         ),
         (
@@ -168,8 +168,8 @@ LENGTHS, LABELS = [3, 9, 2, 8, 4, 7], ["a", "b", "a", "a", "b", "a"]
             r"^TokenDataSource\(\): write feature='ids'; 0.3.0 takes feature by name only$",
         ),
         (
-            lambda: lk.ArraysDataSource(lambda: {"x": np.arange(3)}, 0).fingerprint(),
-            lambda: lk.ArrayFileDataSource(lambda: {"x": np.arange(3)}, 0).fingerprint(),
+            lambda: lk.formats.ArraysDataSource(lambda: {"x": np.arange(3)}, 0).fingerprint(),
+            lambda: lk.formats.ArrayFileDataSource(lambda: {"x": np.arange(3)}, 0).fingerprint(),
             r"^ArraysDataSource\(\): write ArrayFileDataSource\(\); 0.3.0 drops the former name$",
         ),
     ],
@@ -195,10 +195,14 @@ def test_files_are_opened_in_former_ways(tmp_path: Any) -> None:
     for former, now, word in [
         (lambda: lk.TarDataSource(urls=tar), lambda: lk.TarDataSource(tar), "paths"),  # type: ignore[call-arg]
         (lambda: lk.TarDataSource(tar, "x"), lambda: lk.TarDataSource(tar, fields="x"), "fields"),  # type: ignore[misc]
-        (lambda: lk.CsvDataSource(text, ";"), lambda: lk.CsvDataSource(text, delimiter=";"), "delimiter"),  # type: ignore[misc]
         (
-            lambda: lk.LinesDataSource(text, "ascii"),
-            lambda: lk.LinesDataSource(text, encoding="ascii"),
+            lambda: lk.formats.CsvDataSource(text, ";"),
+            lambda: lk.formats.CsvDataSource(text, delimiter=";"),
+            "delimiter",
+        ),  # type: ignore[misc]
+        (
+            lambda: lk.formats.LinesDataSource(text, "ascii"),
+            lambda: lk.formats.LinesDataSource(text, encoding="ascii"),
             "encoding",
         ),  # type: ignore[misc]
         (

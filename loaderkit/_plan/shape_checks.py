@@ -18,7 +18,7 @@ def check_shapes(plan: SeekablePlan) -> None:
         raise ValueError(
             f"boundaries: expected one of each leaf, or a sampler that says the shape of each batch, with "
             f"{shard.shard_count} shards, which would pad a batch differently, got {last.buckets}; use "
-            f"sampler=lk.samplers.LengthBucketSampler(lengths, boundaries, {plan.batching.rows}, seed=0)"
+            f"sampler=lk.samplers.LengthBucketSampler(lengths, boundaries, {plan.batching.rows}, shuffle=True, seed=0)"
         )
     known = plan.shaped_for(plan.batching)
     if known is not None:

@@ -5,6 +5,7 @@ from loaderkit.sources.grouped_rows import GroupedRowsDataSource as GroupedRowsD
 from loaderkit.sources.joined_files import JoinedFilesDataSource as JoinedFilesDataSource
 from loaderkit.sources.lines import LinesDataSource as LinesDataSource
 from loaderkit.sources.lmdb import LmdbDataSource as LmdbDataSource
+from loaderkit.sources.stored_arrays import ArrayFileDataSource as ArrayFileDataSource
 from loaderkit.sources.stored_arrays import ArraysDataSource as ArraysDataSource
 from loaderkit.sources.table import TableDataSource as TableDataSource
 from loaderkit.sources.tfds import TfdsDataSource as TfdsDataSource

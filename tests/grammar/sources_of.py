@@ -155,7 +155,7 @@ def _table(count: int) -> Any:
 SOURCES: dict[str, Callable[[int], Any]] = {
     **{word: partial(_written, word) for word in WRITTEN},
     "lmdb": lambda count: lk.formats.LmdbDataSource(_file("lmdb", count)),
-    "arrays": lambda count: lk.formats.ArraysDataSource(lambda: _columns(count), 0),
+    "arrays": lambda count: lk.formats.ArrayFileDataSource(lambda: _columns(count), 0),
     "table": _table,
     "grouped": _grouped,
     "served": lambda count: lk.formats.LinesDataSource(_served(count)),

@@ -93,7 +93,9 @@ def bucketed(**running: Any) -> lk.DataLoader:
     lengths = np.arange(500) * 37 % 65
     return lk.DataLoader(
         data_source=[np.full(length, key, np.int32) for key, length in enumerate(lengths)],
-        sampler=lk.samplers.LengthBucketSampler(lengths, [16, 32, 64], 24, batch_sizes=[24, 16, 8], seed=9),
+        sampler=lk.samplers.LengthBucketSampler(
+            lengths, [16, 32, 64], 24, batch_sizes=[24, 16, 8], shuffle=True, seed=9
+        ),
         operations=[
             lk.RandomMap(noise),
             lk.PadBatch(

@@ -257,11 +257,11 @@ def test_combinations_that_are_refused() -> None:
     with pytest.raises(
         ValueError, match=r"operations: expected one Batch, of global_batch_size=8 as LengthBucket"
     ):
-        make(lk.samplers.LengthBucketSampler(LENGTHS, BOUNDS, 8, seed=0))
+        make(lk.samplers.LengthBucketSampler(LENGTHS, BOUNDS, 8, shuffle=True, seed=0))
     with pytest.raises(
         ValueError, match="boundaries: expected 2 for each leaf, one for each bucket of LengthBucket"
     ):
-        make(lk.samplers.LengthBucketSampler(LENGTHS, [8, 16], 12, seed=0))
+        make(lk.samplers.LengthBucketSampler(LENGTHS, [8, 16], 12, shuffle=True, seed=0))
     with pytest.raises(
         ValueError, match=r"boundaries: expected one of each leaf, or a sampler that says the shape"
     ):

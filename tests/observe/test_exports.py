@@ -73,7 +73,7 @@ def scraped(registry):
 @pytest.mark.parametrize("options", [{}, {"worker_count": 2, "worker_kind": "thread"}])
 def test_a_scrape_gives_the_counters(options):
     registry = prometheus_client.CollectorRegistry()
-    with iter(loader(transformations=[lambda x: x], **options)) as it:
+    with iter(loader(operations=[lambda x: x], **options)) as it:
         registry.register(lk.interop.prometheus.PrometheusCollector(train=it))
         early = scraped(registry)
         assert len(list(it)) == 8

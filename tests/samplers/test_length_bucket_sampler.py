@@ -75,7 +75,7 @@ def test_the_twin_has_the_same_steps_in_every_epoch(
 def test_any_indices_in_any_order_are_those_of_the_sequence(
     lengths: list[int], n: int, seed: int, data: st.DataObject
 ) -> None:
-    sampler = lk.samplers.LengthBucketSampler(lengths, BOUNDS, n, seed=seed)
+    sampler = lk.samplers.LengthBucketSampler(lengths, BOUNDS, n, shuffle=True, seed=seed)
     sequence = sampler.record_keys(np.arange(3 * sampler.epoch_length))
     some = data.draw(st.lists(st.integers(0, len(sequence) - 1), max_size=20))
     assert sampler.record_keys(np.array(some, np.int64)).tolist() == sequence[some].tolist()
@@ -86,7 +86,7 @@ def test_fill_and_purity_hold_in_every_epoch() -> None:
     """The best fill for these boundaries has each record padded to its own bucket's."""
     lengths = np.clip(np.random.default_rng(0).lognormal(6, 1, 40_000), 1, 4096).astype(np.int64)
     bounds = np.array([128, 256, 512, 1024, 2048, 4096])
-    sampler = lk.samplers.LengthBucketSampler(lengths, bounds.tolist(), 64, seed=1)
+    sampler = lk.samplers.LengthBucketSampler(lengths, bounds.tolist(), 64, shuffle=True, seed=1)
     best = lengths.sum() / bounds[np.searchsorted(bounds, lengths)].sum()
     for epoch in (0, 1, 7, 10**9):
         indices = np.arange(epoch * sampler.epoch_length, (epoch + 1) * sampler.epoch_length)
@@ -104,7 +104,7 @@ def test_fill_and_purity_hold_in_every_epoch() -> None:
 def test_epochs_and_seeds_have_orders_of_their_own() -> None:
     lengths = np.arange(4000) % 10
     orders = [
-        lk.samplers.LengthBucketSampler(lengths, BOUNDS, 8, seed=seed)
+        lk.samplers.LengthBucketSampler(lengths, BOUNDS, 8, shuffle=True, seed=seed)
         .record_keys(np.arange(4000) + epoch * 4000)
         .tolist()
         for seed in (0, 1)
@@ -114,26 +114,28 @@ def test_epochs_and_seeds_have_orders_of_their_own() -> None:
 
 
 def test_check_sampler_and_copies() -> None:
-    sampler = lk.samplers.LengthBucketSampler([3, 9, 2, 8, 4, 7, 1], BOUNDS, 4, seed=3, num_epochs=4)
+    sampler = lk.samplers.LengthBucketSampler(
+        [3, 9, 2, 8, 4, 7, 1], BOUNDS, 4, shuffle=True, seed=3, num_epochs=4
+    )
     check_sampler(sampler, num_records=7, progress=False)
     copy = pickle.loads(pickle.dumps(sampler))
     assert copy == sampler and hash(copy) == hash(sampler) and repr(copy) == repr(sampler)
     assert copy.record_keys(range(28)).tolist() == sampler.record_keys(range(28)).tolist()
     assert sampler.endless().record_keys(range(32)).tolist()[:28] == sampler.record_keys(range(28)).tolist()
     others = [
-        lk.samplers.LengthBucketSampler([3, 9, 2, 8, 4, 7, 2], BOUNDS, 4, seed=3, num_epochs=4),
-        lk.samplers.LengthBucketSampler([3, 9, 2, 8, 4, 7, 1], [4, 9], 4, seed=3, num_epochs=4),
-        lk.samplers.LengthBucketSampler([3, 9, 2, 8, 4, 7, 1], BOUNDS, 3, seed=3, num_epochs=4),
+        lk.samplers.LengthBucketSampler([3, 9, 2, 8, 4, 7, 2], BOUNDS, 4, shuffle=True, seed=3, num_epochs=4),
+        lk.samplers.LengthBucketSampler([3, 9, 2, 8, 4, 7, 1], [4, 9], 4, shuffle=True, seed=3, num_epochs=4),
+        lk.samplers.LengthBucketSampler([3, 9, 2, 8, 4, 7, 1], BOUNDS, 3, shuffle=True, seed=3, num_epochs=4),
         lk.samplers.LengthBucketSampler(
             [3, 9, 2, 8, 4, 7, 1], BOUNDS, 4, batch_sizes=[4, 2, 2], seed=3, num_epochs=4
         ),
-        lk.samplers.LengthBucketSampler([3, 9, 2, 8, 4, 7, 1], BOUNDS, 4, seed=4, num_epochs=4),
+        lk.samplers.LengthBucketSampler([3, 9, 2, 8, 4, 7, 1], BOUNDS, 4, shuffle=True, seed=4, num_epochs=4),
     ]
     assert all(other.fingerprint() != sampler.fingerprint() and other != sampler for other in others)
 
 
 def test_replacements_are_records_of_the_same_step() -> None:
-    sampler = lk.samplers.LengthBucketSampler([3, 9, 2, 8, 4, 7, 1], BOUNDS, 4, seed=3)
+    sampler = lk.samplers.LengthBucketSampler([3, 9, 2, 8, 4, 7, 1], BOUNDS, 4, shuffle=True, seed=3)
     for index in range(7):
         first = index // 4 * 4
         others = set(range(first, first + int(sampler.rows_of([first])[0]))) - {index}
@@ -161,7 +163,7 @@ def test_replacements_are_records_of_the_same_step() -> None:
 )
 def test_bad_arguments(given: tuple[Any, ...], error: str) -> None:
     with pytest.raises((TypeError, ValueError), match=error):
-        lk.samplers.LengthBucketSampler(*given, seed=0)
+        lk.samplers.LengthBucketSampler(*given, shuffle=True, seed=0)
 
 
 def test_bad_settings() -> None:

@@ -70,7 +70,7 @@ def test_a_users_sampler_with_the_members_is_read_as_loaderkits():
 
     mine = Asked(MIXED, "components", "offsets", "component_numbers")
     assert parts_of_stream(range(7), mine) == parts_of_stream(range(7), MIXED)
-    turns = lk.samplers.InterleavedSampler([3, 4])
+    turns = lk.samplers.InterleavedSampler([3, 4], num_epochs=1)
     said, known = (parts_of_stream(range(7), each) for each in (Asked(turns, "part_lengths"), turns))
     assert said.names == known.names == ("0", "1") and said.ends.tolist() == known.ends.tolist() == [3, 7]
     chunks = Asked(CHUNKS, "next_uses", "lanes", "batch", "num_records", "__len__")
@@ -108,7 +108,9 @@ def test_a_users_sampler_has_epochs_past_its_last():
 
 
 @pytest.mark.parametrize(
-    "inner", [CHUNKS, MIXED, lk.samplers.InterleavedSampler([3, 4])], ids=lambda each: type(each).__name__
+    "inner",
+    [CHUNKS, MIXED, lk.samplers.InterleavedSampler([3, 4], num_epochs=1)],
+    ids=lambda each: type(each).__name__,
 )
 def test_what_a_wrapper_passes_on_is_not_its_own(inner):
     """Its keys are others."""

@@ -60,7 +60,9 @@ SAMPLERS = {
     ),
     "interleaved": lambda epochs: lk.samplers.InterleavedSampler([N - 5, 5], num_epochs=epochs),
     "mixed": mixed,
-    "buckets": lambda epochs: lk.samplers.LengthBucketSampler(LENGTHS, [3, 7], 4, seed=0, num_epochs=epochs),
+    "buckets": lambda epochs: lk.samplers.LengthBucketSampler(
+        LENGTHS, [3, 7], 4, shuffle=True, seed=0, num_epochs=epochs
+    ),
     "user's": Backwards,
     "user's batches": Batched,
 }
@@ -227,7 +229,7 @@ PARTS = {"b": lk.RangeDataSource(100, 107, 1), "a": lk.RangeDataSource(200, 203,
             "components: .* here 'a' from record 7 on, got 'a' from record 5",
         ),
         (
-            lk.samplers.InterleavedSampler([3, 7]),
+            lk.samplers.InterleavedSampler([3, 7], num_epochs=1),
             "lengths: .* here 'a' from record 7 on, got 'a' from record 3",
         ),
     ],
@@ -249,7 +251,7 @@ def test_parts_of_a_concatenation_that_a_sampler_means_otherwise(sampler, says):
         ),
         lk.samplers.MixedSampler({"head": lk.IndexSampler(2), "tail": lk.IndexSampler(8)}),
         lk.samplers.MixedSampler({name: lk.IndexSampler(3) for name in "xyz"}),
-        lk.samplers.InterleavedSampler([7, 3]),
+        lk.samplers.InterleavedSampler([7, 3], num_epochs=1),
     ],
 )
 def test_parts_that_fit_and_other_cuts(sampler):

@@ -160,7 +160,7 @@ def test_every_sampler_with_a_random_order_is_refused(train):
     refused = [
         (source, lk.samplers.WeightedSampler(weights, seed=0)),
         (source, lk.samplers.KeysSampler(range(0, 1000, 2), shuffle=True, seed=0)),
-        (source, lk.samplers.LengthBucketSampler(weights.astype(int), [1], 8, seed=0)),
+        (source, lk.samplers.LengthBucketSampler(weights.astype(int), [1], 8, shuffle=True, seed=0)),
         (both, lk.samplers.MixedSampler({"other": plain, "rows": shuffled})),
         (both, lk.samplers.WeightedSampler(np.ones(2000), seed=0)),
         (

@@ -99,7 +99,7 @@ def test_rows_joined_by_a_key_and_padded(root):
         assert source.lengths.tolist() == [len(group) for _, group in theirs]
         assert source.name(0) == f"{by}={theirs[0][0]}"
     numbers = lk.formats.GroupedRowsDataSource(frame[["hid", "x"]], "hid")
-    loader = lk.load(numbers, batch_size=4, transformations=[lk.PadTo(100, "x", mask="mask")])
+    loader = lk.load(numbers, batch_size=4, operations=[lk.PadTo(100, "x", mask="mask")])
     batch = next(iter(loader))
     assert batch["x"].shape == (4, 100) and batch["mask"].sum() == numbers.lengths[:4].sum()
 

@@ -47,17 +47,17 @@ def test_variables_within_groups(tmp_path, kind):
         group.create_group("inner").create_array("z", data=2 * Y) if kind == "zarr" else group.update(
             {"inner/z": 2 * Y}
         )
-    with lk.formats.ArraysDataSource(path, 0, ["y", "inner/z"]) as source:
+    with lk.formats.ArrayFileDataSource(path, 0, ["y", "inner/z"]) as source:
         assert source[7] == {"y": 7, "inner/z": 14}
     with pytest.raises(ValueError, match=r"names: expected some of .*'inner'.*, got \['inner/y'\]"):
-        lk.formats.ArraysDataSource(path, 0, ["inner/y"])
+        lk.formats.ArrayFileDataSource(path, 0, ["inner/y"])
 
 
 @pytest.mark.parametrize("kind", ["nc", "h5", "zarr"])
 def test_xarray_netcdf_hdf5_zarr(tmp_path, kind):
     """The rows along a dimension, wherever it stands; the same in workers; chunks give the advice."""
     path = written(tmp_path, kind)
-    with lk.formats.ArraysDataSource(path, "n", ["x", "y", "t"]) as source:
+    with lk.formats.ArrayFileDataSource(path, "n", ["x", "y", "t"]) as source:
         assert len(source) == 40 and source.chunk_records == 8 and source.chunk_bytes == 8 * (24 + 8 + 8)
         keys = [3, 39, 4, 5, 3, 0]
         columns = source.take(keys)
@@ -71,7 +71,7 @@ def test_xarray_netcdf_hdf5_zarr(tmp_path, kind):
         assert sorted(got) == [*range(40)]
         loader.close(), copy.close()
     assert np.array_equal(source[1]["x"], X[1])  # opened again
-    assert {*lk.formats.ArraysDataSource(path, "n")[0]} == {"x", "y", "t"}
+    assert {*lk.formats.ArrayFileDataSource(path, "n")[0]} == {"x", "y", "t"}
 
 
 def opened(path, counter):
@@ -84,7 +84,7 @@ def opened(path, counter):
 def test_opened_once_a_process(tmp_path, kind):
     """Whether workers are processes or threads; fork included."""
     path, counter = written(tmp_path, "nc"), tmp_path / "opened"
-    source = lk.formats.ArraysDataSource(partial(opened, path, counter), "n", ["y"])
+    source = lk.formats.ArrayFileDataSource(partial(opened, path, counter), "n", ["y"])
     loader = lk.load(source, batch_size=2, num_epochs=2, worker_count=2, worker_kind=kind)
     assert sum(int(batch["y"].sum()) for batch in loader) == 2 * Y.sum()
     loader.close()
@@ -99,7 +99,7 @@ def test_opened_once_a_process(tmp_path, kind):
 
 def test_arrays_of_many_threads(tmp_path):
     """h5py reads one at a time."""
-    source = lk.formats.ArraysDataSource(written(tmp_path, "h5"), 0, ["x", "y"])
+    source = lk.formats.ArrayFileDataSource(written(tmp_path, "h5"), 0, ["x", "y"])
     wrong = []
 
     def read(seed):
@@ -117,7 +117,7 @@ def test_arrays_of_many_threads(tmp_path):
 @pytest.mark.parametrize("kind", ["nc", "h5", "zarr"])
 def test_a_child_forked_while_a_thread_reads(tmp_path, kind):
     """It has no lock that the thread held, neither the source's nor one of its library."""
-    source = lk.formats.ArraysDataSource(written(tmp_path, kind), "n", ["x", "y"])
+    source = lk.formats.ArrayFileDataSource(written(tmp_path, kind), "n", ["x", "y"])
     ends = threading.Event()
 
     def read():
@@ -160,8 +160,8 @@ def test_arrays_that_are_wrong(tmp_path):
         ((lambda: 3, "n"), TypeError, "data set of arrays .* got a int"),
     ]:
         with pytest.raises(error, match=text):
-            lk.formats.ArraysDataSource(*arguments)
-    source = lk.formats.ArraysDataSource(path, "n", ["y"])
+            lk.formats.ArrayFileDataSource(*arguments)
+    source = lk.formats.ArrayFileDataSource(path, "n", ["y"])
     source.close()
     with h5py.File(path, "a") as file:
         file["y"][0] = 9
@@ -173,8 +173,8 @@ def test_plain_zarr_without_names_of_dimensions(tmp_path):
     """The dimension is its place; without chunks of its own the source has no advice where it isn't known."""
     group = zarr.open_group(str(tmp_path / "a.zarr"), mode="w")
     group.create_array("x", data=X, chunks=(5, 3, 2))
-    assert lk.formats.ArraysDataSource(tmp_path / "a.zarr", 0).chunk_records == 5
-    plain = lk.formats.ArraysDataSource(lambda: {"x": X}, 0)
+    assert lk.formats.ArrayFileDataSource(tmp_path / "a.zarr", 0).chunk_records == 5
+    plain = lk.formats.ArrayFileDataSource(lambda: {"x": X}, 0)
     assert not hasattr(plain, "chunk_records") and np.array_equal(plain.take([2, 1])["x"], X[[2, 1]])
 
 

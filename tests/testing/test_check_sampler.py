@@ -310,7 +310,9 @@ OWN = {
     "one epoch of buckets": lk.samplers.LengthBucketSampler(
         [3, 9, 2, 8, 4, 7, 1], [4, 10], 2, seed=5, num_epochs=1
     ),
-    "InterleavedSampler": lk.samplers.InterleavedSampler([9, 0, 3, 20], cycle_length=2, block_length=4),
+    "InterleavedSampler": lk.samplers.InterleavedSampler(
+        [9, 0, 3, 20], cycle_length=2, block_length=4, num_epochs=1
+    ),
     "MixedSampler": lk.samplers.MixedSampler(
         {"a": lk.IndexSampler(20), "b": lk.IndexSampler(30, shuffle=True, seed=1)}
     ),

@@ -511,7 +511,7 @@ def own_sources(folder: Any) -> dict[str, Any]:
         "GroupedRowsDataSource": lk.formats.GroupedRowsDataSource(
             {"k": [2, 1, 2], "x": np.arange(3), "t": ["a", "b", "c"]}, "k"
         ),
-        "ArraysDataSource": lk.formats.ArraysDataSource(lambda: columns, 0),
+        "ArrayFileDataSource": lk.formats.ArrayFileDataSource(lambda: columns, 0),
         "TarDataSource": lk.TarDataSource(folder / "a.tar"),
         "some fields of a tar": lk.TarDataSource(folder / "a.tar", fields="cls"),
         "TFRecordDataSource": lk.TFRecordDataSource(folder / "a.tfrecord"),
@@ -567,7 +567,7 @@ def test_the_sources_of_loaderkit_keep_all_rules(tmp_path):
 def test_every_public_source_is_among_them(tmp_path):
     """A new one joins them."""
     public = {name for name in dir(lk) if name.endswith("DataSource")}
-    public -= {"RandomAccessDataSource", "ArraysDataSource"}  # the contract, and a former name
+    public -= {"RandomAccessDataSource", "ArrayFileDataSource"}  # the contract, and a former name
     assert public <= {*own_sources(tmp_path)}
 
 

@@ -65,7 +65,7 @@ def test_it_comes_before_the_error_of_a_later_record():
             raise OSError("broken")
         return nothing_at_5(element)
 
-    with lk.load(SOURCE, transformations=[fails_at_6]) as loader, pytest.raises(lk.errors.NoResultError):
+    with lk.load(SOURCE, operations=[fails_at_6]) as loader, pytest.raises(lk.errors.NoResultError):
         list(zip(range(8), loader, strict=False))
 
 
@@ -89,7 +89,7 @@ def test_a_filter_takes_whatever_bool_takes(answer):
 def test_the_checks_say_it():
     """check_pipeline with the place, check_operation with the element."""
     with pytest.raises(lk.errors.NoResultError, match=r"operations\[0\] Map\(nothing_at_5\)"):
-        check_pipeline(lk.load(SOURCE, transformations=[nothing_at_5], batch_size=4))
+        check_pipeline(lk.load(SOURCE, operations=[nothing_at_5], batch_size=4))
     with pytest.raises(
         lk.errors.ConformanceError, match="a result for element 1, got None; does the function lack"
     ):

@@ -34,7 +34,7 @@ def loader_of(contender: Contender, size: Size) -> lk.DataLoader[Any]:
         return lk.DataLoader(data_source=rows, sampler=sampler, operations=[lk.Batch(8)])
     return lk.DataLoader(
         data_source=source,
-        sampler=lk.samplers.LengthBucketSampler(lengths, BOUNDARIES, 64, seed=0),
+        sampler=lk.samplers.LengthBucketSampler(lengths, BOUNDARIES, 64, shuffle=True, seed=0),
         operations=[lk.PadBatch(global_batch_size=64, boundaries={"tokens": BOUNDARIES})],
     )
 

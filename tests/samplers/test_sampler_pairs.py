@@ -164,7 +164,7 @@ def source_of(kind, folder):
         "mapped": lambda: lk.MapDataSource(array, lambda record: record["x"]),
         "subset": lambda: lk.SubsetDataSource(array, np.arange(N)[::-1]),
         "zipped": lambda: lk.ZipDataSource({"one": array, "two": range(N)}),
-        "windows": lambda: lk.sources.WindowDataSource(lk.ArrayDataSource(np.arange(N + 2)), 3, 1),
+        "windows": lambda: lk.sources.WindowDataSource(lk.ArrayDataSource(np.arange(N + 2)), 3, shift=1),
         "cached": lambda: lk.CachedDataSource(array, folder / "cache"),
         "tokens": lambda: lk.TokenDataSource(np.arange(LENGTHS.sum()), np.cumsum([0, *LENGTHS])),
     }[kind]()

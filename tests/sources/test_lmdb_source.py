@@ -44,7 +44,7 @@ def test_lmdb(tmp_path, subdir):
             finally:
                 os._exit(2)
         assert os.waitpid(child, 0)[1] == 0 and source[9] == values[b"009"]
-    with lk.formats.LmdbDataSource(path, ["003", b"001"]) as chosen:
+    with lk.formats.LmdbDataSource(path, keys=["003", b"001"]) as chosen:
         assert [*chosen] == [values[b"003"], values[b"001"]]
 
 

@@ -224,7 +224,7 @@ def test_batch_sampler():
 
 def test_netcdf_opened_in_each_worker(tmp_path):
     xarray.Dataset({"image": (("hid", "y", "x"), PICTURES)}).to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
-    source = lk.formats.ArrayFileDataSource(tmp_path / "a.nc", "hid", ["image"])
+    source = lk.formats.ArrayFileDataSource(tmp_path / "a.nc", "hid", names=["image"])
     assert np.array_equal(batches(source, size=12, workers=2)[0]["image"], PICTURES)
 
 

@@ -47,17 +47,17 @@ def test_variables_within_groups(tmp_path, kind):
         group.create_group("inner").create_array("z", data=2 * Y) if kind == "zarr" else group.update(
             {"inner/z": 2 * Y}
         )
-    with lk.formats.ArrayFileDataSource(path, 0, ["y", "inner/z"]) as source:
+    with lk.formats.ArrayFileDataSource(path, 0, names=["y", "inner/z"]) as source:
         assert source[7] == {"y": 7, "inner/z": 14}
     with pytest.raises(ValueError, match=r"names: expected some of .*'inner'.*, got \['inner/y'\]"):
-        lk.formats.ArrayFileDataSource(path, 0, ["inner/y"])
+        lk.formats.ArrayFileDataSource(path, 0, names=["inner/y"])
 
 
 @pytest.mark.parametrize("kind", ["nc", "h5", "zarr"])
 def test_xarray_netcdf_hdf5_zarr(tmp_path, kind):
     """The rows along a dimension, wherever it stands; the same in workers; chunks give the advice."""
     path = written(tmp_path, kind)
-    with lk.formats.ArrayFileDataSource(path, "n", ["x", "y", "t"]) as source:
+    with lk.formats.ArrayFileDataSource(path, "n", names=["x", "y", "t"]) as source:
         assert len(source) == 40 and source.chunk_records == 8 and source.chunk_bytes == 8 * (24 + 8 + 8)
         keys = [3, 39, 4, 5, 3, 0]
         columns = source.take(keys)
@@ -84,7 +84,7 @@ def opened(path, counter):
 def test_opened_once_a_process(tmp_path, kind):
     """Whether workers are processes or threads; fork included."""
     path, counter = written(tmp_path, "nc"), tmp_path / "opened"
-    source = lk.formats.ArrayFileDataSource(partial(opened, path, counter), "n", ["y"])
+    source = lk.formats.ArrayFileDataSource(partial(opened, path, counter), "n", names=["y"])
     loader = lk.load(source, batch_size=2, num_epochs=2, worker_count=2, worker_kind=kind)
     assert sum(int(batch["y"].sum()) for batch in loader) == 2 * Y.sum()
     loader.close()
@@ -99,7 +99,7 @@ def test_opened_once_a_process(tmp_path, kind):
 
 def test_arrays_of_many_threads(tmp_path):
     """h5py reads one at a time."""
-    source = lk.formats.ArrayFileDataSource(written(tmp_path, "h5"), 0, ["x", "y"])
+    source = lk.formats.ArrayFileDataSource(written(tmp_path, "h5"), 0, names=["x", "y"])
     wrong = []
 
     def read(seed):
@@ -117,7 +117,7 @@ def test_arrays_of_many_threads(tmp_path):
 @pytest.mark.parametrize("kind", ["nc", "h5", "zarr"])
 def test_a_child_forked_while_a_thread_reads(tmp_path, kind):
     """It has no lock that the thread held, neither the source's nor one of its library."""
-    source = lk.formats.ArrayFileDataSource(written(tmp_path, kind), "n", ["x", "y"])
+    source = lk.formats.ArrayFileDataSource(written(tmp_path, kind), "n", names=["x", "y"])
     ends = threading.Event()
 
     def read():
@@ -161,7 +161,7 @@ def test_arrays_that_are_wrong(tmp_path):
     ]:
         with pytest.raises(error, match=text):
             lk.formats.ArrayFileDataSource(*arguments)
-    source = lk.formats.ArrayFileDataSource(path, "n", ["y"])
+    source = lk.formats.ArrayFileDataSource(path, "n", names=["y"])
     source.close()
     with h5py.File(path, "a") as file:
         file["y"][0] = 9

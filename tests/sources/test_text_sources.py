@@ -50,7 +50,7 @@ def test_first_and_last_lines_are_read_as_fast(tmp_path, monkeypatch):
 def test_lines_of_another_encoding(tmp_path):
     """One with a byte for a newline; the fingerprint says it."""
     names = written(tmp_path, "für\nße\n", encoding="latin-1")
-    assert records(lk.formats.LinesDataSource(names, "latin-1")) == ["für", "ße"]
+    assert records(lk.formats.LinesDataSource(names, encoding="latin-1")) == ["für", "ße"]
     with (
         lk.formats.LinesDataSource(names) as source,
         lk.formats.LinesDataSource(names, encoding="latin-1") as other,
@@ -65,9 +65,9 @@ def test_lines_of_another_encoding(tmp_path):
             source.__getitems__([1, 0])
     for wrong in ("utf-16", "hex", "nonsense", "cp500"):
         with pytest.raises(ValueError, match="encoding: expected one that"):
-            lk.formats.LinesDataSource(names, wrong)
+            lk.formats.LinesDataSource(names, encoding=wrong)
     with pytest.raises(TypeError, match="encoding: expected a name"):
-        lk.formats.LinesDataSource(names, None)
+        lk.formats.LinesDataSource(names, encoding=None)
 
 
 EDITED = {
@@ -203,16 +203,16 @@ def test_csv(tmp_path):
 def test_other_delimiters_and_quotes(tmp_path):
     """Each pair has an index of its own, as it finds other rows in the same file."""
     names = written(tmp_path, "a\tb\n1\t5\" x\n'2\t'\t3\n")
-    with lk.formats.CsvDataSource(names, "\t", quotechar=None) as source:
+    with lk.formats.CsvDataSource(names, delimiter="\t", quotechar=None) as source:
         assert source[0] == {"a": "1", "b": '5" x'}
         with pytest.raises(lk.errors.DataFormatError, match=r"a row of 2 values, got .* \(it has 3\)"):
             source[1]
-    with lk.formats.CsvDataSource(names, "\t", quotechar="'") as source:
+    with lk.formats.CsvDataSource(names, delimiter="\t", quotechar="'") as source:
         assert source[1] == {"a": "2\t", "b": "3"}
     with pytest.raises(
         lk.errors.DataFormatError, match=r"part-0.txt: at byte 7: .*got a quote in it; .*quotechar=None"
     ):
-        lk.formats.CsvDataSource(names, "\t")
+        lk.formats.CsvDataSource(names, delimiter="\t")
 
 
 def test_a_row_with_another_number_of_values(tmp_path):

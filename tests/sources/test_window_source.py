@@ -28,9 +28,9 @@ def test_windows_are_those_of_a_loop(n: int, size: int, shift: int | None, strid
     for source in sources:
         if not expected:
             with pytest.raises(ValueError, match=f"size: expected windows of at most {n} records, as"):
-                lk.sources.WindowDataSource(source, size, shift, stride)
+                lk.sources.WindowDataSource(source, size, shift=shift, stride=stride)
             continue
-        windows = lk.sources.WindowDataSource(source, size, shift, stride)
+        windows = lk.sources.WindowDataSource(source, size, shift=shift, stride=stride)
         assert len(windows) == len(expected)
         for key, rows in enumerate(expected):
             window = windows[key]
@@ -40,8 +40,8 @@ def test_windows_are_those_of_a_loop(n: int, size: int, shift: int | None, strid
 
 def test_columns_are_written_in_place_and_the_stream_is_the_same() -> None:
     series = np.arange(1000, dtype=np.float32).reshape(500, 2)
-    of_columns = lk.sources.WindowDataSource(lk.ArrayDataSource({"x": series}), 8, 3)
-    of_records = lk.sources.WindowDataSource([{"x": row} for row in series], 8, 3)
+    of_columns = lk.sources.WindowDataSource(lk.ArrayDataSource({"x": series}), 8, shift=3)
+    of_records = lk.sources.WindowDataSource([{"x": row} for row in series], 8, shift=3)
     out = [np.empty((2, 8, 2), np.float32)]
     of_columns.take([5, 7], out=out)
     assert np.array_equal(out[0], np.stack([series[15:23], series[21:29]]))
@@ -60,13 +60,15 @@ def test_columns_are_written_in_place_and_the_stream_is_the_same() -> None:
 
 def test_shared_records_are_read_once() -> None:
     source = Bulk(np.int64(k) for k in range(10))
-    made = lk.sources.WindowDataSource(source, 4, 1).__getitems__([0, 1, 2])
+    made = lk.sources.WindowDataSource(source, 4, shift=1).__getitems__([0, 1, 2])
     assert [window.tolist() for window in made] == [[0, 1, 2, 3], [1, 2, 3, 4], [2, 3, 4, 5]]
     assert source.calls == [[0, 1, 2, 3, 4, 5]]
 
 
 def test_it_is_a_source() -> None:
-    check_source(lk.sources.WindowDataSource(lk.ArrayDataSource({"x": np.arange(20)}), 4, 2), progress=False)
+    check_source(
+        lk.sources.WindowDataSource(lk.ArrayDataSource({"x": np.arange(20)}), 4, shift=2), progress=False
+    )
     windows = lk.sources.WindowDataSource(range(9), 2)
     assert repr(windows) == "WindowDataSource(range(0, 9), size=2, shift=2, stride=1)"
     assert windows.fingerprint()["shift"] == 2 and windows.read_ahead == 0
@@ -75,4 +77,4 @@ def test_it_is_a_source() -> None:
     with pytest.raises(ValueError, match="source: expected records of one structure in a window"):
         lk.sources.WindowDataSource([{"x": 1}, {"y": 2}], 2)[0]
     with pytest.raises(ValueError, match="shift: expected 1 or more, got 0"):
-        lk.sources.WindowDataSource(range(9), 2, 0)
+        lk.sources.WindowDataSource(range(9), 2, shift=0)

@@ -504,7 +504,7 @@ def own_sources(folder: Any) -> dict[str, Any]:
             table.append_column("text", [[*"abcdefghijklmnopqrst"]])
         ),
         "FilesDataSource": lk.formats.FilesDataSource(folder / "a.*"),
-        "FolderDataSource": lk.FolderDataSource(folder, ["class"]),
+        "FolderDataSource": lk.FolderDataSource(folder, classes=["class"]),
         "JoinedFilesDataSource": lk.formats.JoinedFilesDataSource(
             {"path": ["a.txt", "a.csv", "a.txt"], "k": np.arange(3)}, "path", folder
         ),

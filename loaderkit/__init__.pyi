@@ -36,7 +36,6 @@ from .samplers import ChunkSampler as ChunkSampler
 from .samplers import IndexSampler as IndexSampler
 from .samplers import SequentialSampler as SequentialSampler
 from .sources import ArrayDataSource as ArrayDataSource
-from .sources import ArrayFileDataSource as ArrayFileDataSource
 from .sources import ArrayRecordDataSource as ArrayRecordDataSource
 from .sources import CachedDataSource as CachedDataSource
 from .sources import ConcatDataSource as ConcatDataSource

@@ -62,15 +62,15 @@ def test_databases_that_are_wrong(tmp_path):
     """Missing, no database, empty, keys that it lacks, written to."""
     (tmp_path / "file").write_bytes(b"no database" * 1000)
     path = written(tmp_path / "a", {b"a": b"1", b"b": encode_record({"s": [1, "x"]})[:-1]})
-    for arguments, error, text in [
-        ((tmp_path / "no",), FileNotFoundError, "expected an LMDB database, got none"),
-        ((tmp_path / "file",), lk.errors.DataFormatError, "file: expected an LMDB database"),
-        ((written(tmp_path / "empty", {}),), ValueError, "one record or more"),
-        ((path, ["c"]), ValueError, r"keys: expected keys of .*, got b'c', which it lacks"),
-        ((path, [3]), TypeError, r"keys\[0\]: expected bytes or a text, got 3"),
+    for (given, options), error, text in [
+        ((tmp_path / "no", {}), FileNotFoundError, "expected an LMDB database, got none"),
+        ((tmp_path / "file", {}), lk.errors.DataFormatError, "file: expected an LMDB database"),
+        ((written(tmp_path / "empty", {}), {}), ValueError, "one record or more"),
+        ((path, {"keys": ["c"]}), ValueError, r"keys: expected keys of .*, got b'c', which it lacks"),
+        ((path, {"keys": [3]}), TypeError, r"keys\[0\]: expected bytes or a text, got 3"),
     ]:
         with pytest.raises(error, match=text):
-            lk.formats.LmdbDataSource(*arguments)
+            lk.formats.LmdbDataSource(given, **options)
     with lk.formats.LmdbDataSource(path) as source:
         with pytest.raises(lk.errors.DataFormatError, match=r"in the value of b'b': .*decode=False"):
             source.__getitems__([0, 1])

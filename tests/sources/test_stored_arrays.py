@@ -145,22 +145,30 @@ def test_arrays_that_are_wrong(tmp_path):
     (tmp_path / "text.nc").write_text("no NetCDF")
     (tmp_path / "a.bin").write_text("")
     objects = xarray.Dataset({"s": (("n",), np.array(["a", None], object))})
-    for arguments, error, text in [
-        ((str(tmp_path / "no.h5"), "n"), FileNotFoundError, "which is missing"),
-        ((str(tmp_path / "text.nc"), "n"), lk.errors.DataFormatError, r"text.nc: expected a data set .*\.nc"),
-        ((str(tmp_path / "a.bin"), "n"), ValueError, "a path that ends in .nc"),
-        ((3, "n"), TypeError, "open: expected a path or a function"),
-        ((path, 1.5), TypeError, "dim: expected a dimension's name"),
-        ((path, "m"), ValueError, r"dim: expected a dimension of a variable of \['t', 'x', 'y'\], got 'm'"),
+    for (*arguments, options), error, text in [
+        ((str(tmp_path / "no.h5"), "n", {}), FileNotFoundError, "which is missing"),
+        (
+            (str(tmp_path / "text.nc"), "n", {}),
+            lk.errors.DataFormatError,
+            r"text.nc: expected a data set .*\.nc",
+        ),
+        ((str(tmp_path / "a.bin"), "n", {}), ValueError, "a path that ends in .nc"),
+        ((3, "n", {}), TypeError, "open: expected a path or a function"),
+        ((path, 1.5, {}), TypeError, "dim: expected a dimension's name"),
+        (
+            (path, "m", {}),
+            ValueError,
+            r"dim: expected a dimension of a variable of \['t', 'x', 'y'\], got 'm'",
+        ),
         ((path, "n", {"names": ["z"]}), ValueError, r"names: expected some of .*, got \['z'\]"),
         ((path, "n", {"names": "x"}), TypeError, "names: expected a list"),
         ((path, 1, {"names": ["y"]}), ValueError, r"variables with the dimension 1, got y"),
-        ((path, 0), ValueError, "of one length along 0, got .*'t': 2"),
-        ((lambda: objects, "n"), TypeError, r"got s of object; leave it out"),
-        ((lambda: 3, "n"), TypeError, "data set of arrays .* got a int"),
+        ((path, 0, {}), ValueError, "of one length along 0, got .*'t': 2"),
+        ((lambda: objects, "n", {}), TypeError, r"got s of object; leave it out"),
+        ((lambda: 3, "n", {}), TypeError, "data set of arrays .* got a int"),
     ]:
         with pytest.raises(error, match=text):
-            lk.formats.ArrayFileDataSource(*arguments)
+            lk.formats.ArrayFileDataSource(*arguments, **options)
     source = lk.formats.ArrayFileDataSource(path, "n", names=["y"])
     source.close()
     with h5py.File(path, "a") as file:

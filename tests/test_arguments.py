@@ -168,7 +168,7 @@ LENGTHS, LABELS = [3, 9, 2, 8, 4, 7], ["a", "b", "a", "a", "b", "a"]
             r"^TokenDataSource\(\): write feature='ids'; 0.3.0 takes feature by name only$",
         ),
         (
-            lambda: lk.formats.ArraysDataSource(lambda: {"x": np.arange(3)}, 0).fingerprint(),
+            lambda: lk.sources.ArraysDataSource(lambda: {"x": np.arange(3)}, 0).fingerprint(),
             lambda: lk.formats.ArrayFileDataSource(lambda: {"x": np.arange(3)}, 0).fingerprint(),
             r"^ArraysDataSource\(\): write ArrayFileDataSource\(\); 0.3.0 drops the former name$",
         ),

@@ -7,7 +7,7 @@ _NAMES = {
     "FileChangedError IteratorClosedError NoResultError PurityError StateError StorageError "
     "TransportError WorkerTimeoutError",
     "samplers": "Sampler InterleavedSampler KeysSampler LengthBucketSampler MixedSampler WeightedSampler",
-    "formats": "ArraysDataSource ArrowDataSource CsvDataSource FilesDataSource GroupedRowsDataSource "
+    "formats": "ArrowDataSource CsvDataSource FilesDataSource GroupedRowsDataSource "
     "JoinedFilesDataSource LinesDataSource LmdbDataSource TableDataSource TfdsDataSource",
     "offline": "PackPlan column_stats filtered map_shards measure read_array read_labels",
     "sources": "RandomAccessDataSource WindowDataSource",
@@ -16,7 +16,8 @@ _NAMES = {
     "interop.tqdm": "progress",
 }
 FORMER: Mapping[str, str] = {
-    name: f"{module}.{name}" for module, names in _NAMES.items() for name in names.split()
+    **{name: f"{module}.{name}" for module, names in _NAMES.items() for name in names.split()},
+    "ArraysDataSource": "formats.ArrayFileDataSource",
 }
 
 

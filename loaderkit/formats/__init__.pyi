@@ -6,7 +6,6 @@ from loaderkit.sources.joined_files import JoinedFilesDataSource as JoinedFilesD
 from loaderkit.sources.lines import LinesDataSource as LinesDataSource
 from loaderkit.sources.lmdb import LmdbDataSource as LmdbDataSource
 from loaderkit.sources.stored_arrays import ArrayFileDataSource as ArrayFileDataSource
-from loaderkit.sources.stored_arrays import ArraysDataSource as ArraysDataSource
 from loaderkit.sources.table import TableDataSource as TableDataSource
 from loaderkit.sources.tfds import TfdsDataSource as TfdsDataSource
 

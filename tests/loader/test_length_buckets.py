@@ -18,7 +18,7 @@ DOCUMENTS = [
 
 
 def sampler_of(**how: Any) -> lk.samplers.LengthBucketSampler:
-    given = {"batch_sizes": [12, 12, 6], "seed": 0, "num_epochs": 2, **how}
+    given = {"batch_sizes": [12, 12, 6], "seed": 0, "num_epochs": 2, "shuffle": True, **how}
     return lk.samplers.LengthBucketSampler(LENGTHS, BOUNDS, 12, **given)
 
 

@@ -127,7 +127,7 @@ def test_check_sampler_and_copies() -> None:
         lk.samplers.LengthBucketSampler([3, 9, 2, 8, 4, 7, 1], [4, 9], 4, shuffle=True, seed=3, num_epochs=4),
         lk.samplers.LengthBucketSampler([3, 9, 2, 8, 4, 7, 1], BOUNDS, 3, shuffle=True, seed=3, num_epochs=4),
         lk.samplers.LengthBucketSampler(
-            [3, 9, 2, 8, 4, 7, 1], BOUNDS, 4, batch_sizes=[4, 2, 2], seed=3, num_epochs=4
+            [3, 9, 2, 8, 4, 7, 1], BOUNDS, 4, batch_sizes=[4, 2, 2], shuffle=True, seed=3, num_epochs=4
         ),
         lk.samplers.LengthBucketSampler([3, 9, 2, 8, 4, 7, 1], BOUNDS, 4, shuffle=True, seed=4, num_epochs=4),
     ]
@@ -168,7 +168,7 @@ def test_bad_arguments(given: tuple[Any, ...], error: str) -> None:
 
 def test_bad_settings() -> None:
     def make(**how: Any) -> Any:
-        return lk.samplers.LengthBucketSampler([1, 2], BOUNDS, 4, **how)
+        return lk.samplers.LengthBucketSampler([1, 2], BOUNDS, 4, **{"shuffle": True, **how})
 
     with pytest.raises(ValueError, match="seed: expected an int, as shuffle=True needs a seed"):
         make()

@@ -305,10 +305,10 @@ OWN = {
     "KeysSampler": lk.samplers.KeysSampler(np.arange(40)[::-1], shuffle=True, seed=5),
     "WeightedSampler": lk.samplers.WeightedSampler(np.arange(50), seed=5),
     "LengthBucketSampler": lk.samplers.LengthBucketSampler(
-        np.arange(50) % 9, [2, 8], 4, batch_sizes=[4, 2], seed=5
+        np.arange(50) % 9, [2, 8], 4, batch_sizes=[4, 2], shuffle=True, seed=5
     ),
     "one epoch of buckets": lk.samplers.LengthBucketSampler(
-        [3, 9, 2, 8, 4, 7, 1], [4, 10], 2, seed=5, num_epochs=1
+        [3, 9, 2, 8, 4, 7, 1], [4, 10], 2, shuffle=True, seed=5, num_epochs=1
     ),
     "InterleavedSampler": lk.samplers.InterleavedSampler(
         [9, 0, 3, 20], cycle_length=2, block_length=4, num_epochs=1

@@ -1,4 +1,4 @@
-"""Tests reach into private attributes only of the rooms that they test; what several need has a helper in tests/.
+"""Private attributes are read by the file of their class, and by the tests of its room.
 
 Read by ast: `x._name` in a test, where x isn't self or cls, against the rooms whose classes or files define `_name`.
 """
@@ -134,3 +134,40 @@ def test_helpers_reach_for_the_folders():
         file.name for file in TESTS.glob("*.py") if any(node.attr in rooms() for node in reached(file))
     }
     assert reaching == {*HELPERS}
+
+
+# Private attributes that a file of the package reads of another file's classes, by name, and why. What isn't here is
+# read through a public name, or belongs into a value that both are given.
+BETWEEN_FILES = {
+    "_fields": "every NamedTuple has it",
+    "_fd": "Python's resource tracker, which has no public name for it",
+    "_name": "Python's SharedMemory, as above",
+    "_fingerprint": "of another library's source",
+    "_may_give_none": "a mark of our own operations: a public name might be one of a user's subclass",
+    "_written": "as above",
+    "_identity": "as above",
+    "_function": "as above: the function of a Map, behind its parameters",
+    "_source": "what a source of ours is made of; users' sources may have public names of their own",
+    "_sources": "as above",
+    "_ends": "where the parts of a ConcatDataSource end",
+    "_starts": "where they begin",
+    "_plan": "the plan of a loader, for libraries that ask for a number of batches",
+    "_shard_options": "Grain's IndexSampler under its own names, which has no public ones",
+    "_num_records": "as above",
+    "_shuffle": "as above",
+    "_num_epochs": "as above",
+    "_seed": "as above",
+}
+
+
+def test_a_file_reads_private_names_of_its_own_classes_only():
+    """What two files share is a value with public names, and the rules of its use in its own file."""
+    found: dict[str, list[str]] = {}
+    for module, path in MODULES.items():
+        for node in reached(path):
+            if node.attr in rooms():
+                found.setdefault(node.attr, []).append(f"{module}:{node.lineno} {ast.unparse(node)}")
+    wrong = [place for name in found.keys() - BETWEEN_FILES.keys() for place in found[name]]
+    assert not wrong, "make it public, or a part of what both are given:\n" + "\n".join(sorted(wrong))
+    unused = BETWEEN_FILES.keys() - found.keys()
+    assert not unused, f"no file needs these exceptions any more: {sorted(unused)}"

@@ -449,7 +449,7 @@ def test_iterators_that_are_closed_leave_room_for_others():
         next(iter(loader))  # streams that were thrown away are closed now, and this one when it is, too
         gc.collect()
         executor: Any = executor_of(loader)
-        executor._close_abandoned()
+        executor.close_abandoned()
         ahead = executor._runner.reader._ahead
         assert (ahead._ahead, ahead._begun, len(ahead._waiting)) == (0, {}, 0)
 

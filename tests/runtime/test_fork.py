@@ -28,7 +28,7 @@ def in_child(function):
 first = loader()
 it = iter(first)
 batch = next(it)  # not in the arena: what batches look like isn't known yet
-arena = first._shared_executor._executor._shared_arena
+arena = first._shared_executor._executor.state.arena
 kept = next(it)
 while not arena.leased:
     kept = next(it)

@@ -66,7 +66,7 @@ def test_the_slot_of_a_view_is_not_used_again_while_it_lives(view, kind, nightly
     loader = numbers(10**6, rich, lk.Batch(10), worker_count=1, worker_kind=kind)
     with loader, iter(loader) as it:
         batch = leased_batch(loader, it)
-        arena = executor_of(loader)._shared_arena
+        arena = executor_of(loader).state.arena
         address = address_of(batch)
         held = VIEWS[view](batch)
         expected = np.asarray(held).copy()
@@ -88,7 +88,7 @@ def test_the_slot_of_a_view_is_not_used_again_while_it_lives(view, kind, nightly
 def leased_batch(loader: lk.DataLoader, it: Any) -> Any:
     """The first batch that lies in the arena: of the very first ones it wasn't known what they look like."""
     for batch in itertools.islice(it, 1000):
-        if executor_of(loader)._shared_arena.leased:
+        if executor_of(loader).state.arena.leased:
             return batch
     raise AssertionError("no batch lies in the arena")
 
@@ -107,7 +107,7 @@ def test_elements_that_travelled_hold_their_memory_too():
         for k, element in enumerate(loader):
             if k % 7 == 0:
                 kept.append(element[500:])
-        arena = executor_of(loader)._shared_arena
+        arena = executor_of(loader).state.arena
         assert arena.leased > 0
         assert [view[0] for view in kept] == [*range(0, 300, 7)]
         element = None
@@ -144,7 +144,7 @@ def test_when_all_was_handed_out_and_let_go_of_nothing_is_kept(name, kind):
                     executor._free_released()
                     left = (
                         executor._slots.used,
-                        executor._shared_arena.leased,
+                        executor.state.arena.leased,
                         executor._leased,
                         executor._objects,
                     )
@@ -171,7 +171,7 @@ def test_a_budget_of_one_batch_holds_one():
     options = {"worker_count": 1, "worker_kind": "thread", "max_memory": PAGE}
     with numbers(400, row, lk.Batch(8), **options) as loader, iter(loader) as it:
         batch = leased_batch(loader, it)
-        arena = executor_of(loader)._shared_arena
+        arena = executor_of(loader).state.arena
         assert arena.leased == PAGE
         following = next(it)
         assert arena.leased == PAGE
@@ -188,7 +188,7 @@ loader = lk.DataLoader(data_source=lk.RangeDataSource(0, 10**6, 1), sampler=lk.S
                        operations=[lambda x: {"x": np.full(64, x)}, lk.Batch(4)], worker_count=2)
 with iter(loader) as it:
     kept = [next(it) for _ in range(2000)]
-    assert loader._shared_executor._executor._shared_arena.leased > 1500 * 2048
+    assert loader._shared_executor._executor.state.arena.leased > 1500 * 2048
     for k, batch in enumerate(kept):
         assert (batch["x"] == np.arange(4 * k, 4 * k + 4)[:, None]).all(), k
 print("all kept")
@@ -209,7 +209,7 @@ def test_above_the_budget_batches_are_copied_out(kind, operations, budget):
     """All of them kept: the content is right, nothing waits forever, and no more than the budget is leased."""
     with numbers(400, *operations, worker_count=1, worker_kind=kind, max_memory=budget) as loader:
         kept = list(loader)
-        assert executor_of(loader)._shared_arena.leased <= budget
+        assert executor_of(loader).state.arena.leased <= budget
         assert all_same(kept, list(numbers(400, *operations)))
 
 

@@ -68,7 +68,7 @@ def test_memory_is_flat(kind, operations):
             next(it)
         gc.collect()
         after = [footprint(pid) for pid in pids]
-        assert executor_of(loader)._shared_arena.nbytes < 256 * MEGABYTE
+        assert executor_of(loader).state.arena.nbytes < 256 * MEGABYTE
     assert len(pids) == (3 if kind == "process" else 1)
     for early, late in zip(before, after, strict=True):
         # What is made ahead takes more or less of that at any time. A leak of a kilobyte a batch shows at night.

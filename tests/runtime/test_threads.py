@@ -100,7 +100,7 @@ def test_workers_without_work_end_after_a_while_and_come_back(kind, last, monkey
     for _ in range(2):
         it = iter(loader)
         assert all_same(list(it), expected)
-        pump = executor_of(loader)._thread
+        pump = executor_of(loader).state.thread
         if last == "closed":
             it.close()
         del it

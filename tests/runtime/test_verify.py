@@ -65,13 +65,13 @@ def slot_of_next(executor: Any) -> Slot | None:
 
 def flip_a_byte_of_next(loader: lk.DataLoader) -> None:
     executor = executor_of(loader)
-    with executor._changed:
+    with executor.state.changed:
         (stream,) = executor._streams
         deadline = time.monotonic() + 60
         while slot_of_next(executor) is None:
             executor._waited_for.add(stream)
-            assert executor._changed.wait(timeout=deadline - time.monotonic())
-        token = executor._shared_arena.token(slot_of_next(executor))
+            assert executor.state.changed.wait(timeout=deadline - time.monotonic())
+        token = executor.state.arena.token(slot_of_next(executor))
         token[70] = bytes([token[70][0] ^ 1])  # in the second leaf, or in the pickle
 
 

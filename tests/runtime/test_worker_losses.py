@@ -185,7 +185,7 @@ def test_a_closed_iterator_keeps_nothing_of_the_frames_that_its_error_came_throu
         it = iter(loader)
         it.start_prefetch()
         with pool_of(loader).lock:
-            pool_of(loader)._give_up(lk.WorkerError("no worker can be started"))
+            pool_of(loader).state.give_up(lk.WorkerError("no worker can be started"))
         seen = train()
         it.close()
         # A worker's thread may be about to let go of what it worked on.
@@ -647,7 +647,7 @@ def test_a_worker_gets_on_when_the_trainer_says_what_to_read_instead(tmp_path, k
 def test_a_thread_stays_fenced_until_its_task_is_finished(tmp_path, monkeypatch):
     """Not only until it asks what to read instead of a bad record."""
     heard = []
-    on_thread_event = WorkerPool._on_told
+    on_thread_event = WorkerPool.on_told
 
     def noting(pool: Any, worker: Any, event: Any) -> None:
         fenced = worker.number == 0 and 0 in pool._supervisor.fenced
@@ -655,7 +655,7 @@ def test_a_thread_stays_fenced_until_its_task_is_finished(tmp_path, monkeypatch)
         if fenced:
             heard.append((type(event).__name__, 0 in pool._supervisor.fenced))
 
-    monkeypatch.setattr(WorkerPool, "_on_told", noting)
+    monkeypatch.setattr(WorkerPool, "on_told", noting)
     trap = Trap(tmp_path, at=9)
     options = {"worker_kind": "thread", "worker_timeout": 0.4, "on_worker_timeout": "restart", **ONE}
     with numbers(24, bad_9(trap), lk.Batch(4), task_rows=2, on_record_error="replace", **options) as loader:
@@ -664,10 +664,10 @@ def test_a_thread_stays_fenced_until_its_task_is_finished(tmp_path, monkeypatch)
         trap.caught()
         assert all_same([*it], list(numbers(24, bad_9(row), lk.Batch(4), on_record_error="replace")))
         it.close()
-        assert pool_of(loader)._in_use()  # the pump waits for its end, with no stream open
+        assert pool_of(loader).state.in_use  # the pump waits for its end, with no stream open
         trap.let_go()
         until(lambda: not pool_of(loader)._supervisor.fenced, "its end")
-        until(lambda: not pool_of(loader)._in_use(), "that nothing is done any more")
+        until(lambda: not pool_of(loader).state.in_use, "that nothing is done any more")
     assert heard == [("ReplacementRequested", True), ("TaskFinished", False)]
 
 

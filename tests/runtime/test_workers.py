@@ -461,7 +461,7 @@ def test_a_worker_lost_when_nobody_waits_any_more_is_no_error_of_close():
         next(it)
         executor: Any = executor_of(loader)
         with executor.lock:
-            executor._failed = True  # as when another worker can't run the operations
+            executor.state.failed = True  # as when another worker can't run the operations
             os.kill(worker_pids(loader)[0], signal.SIGKILL)
-        executor._ended.wait()
+        executor.state.ended.wait()
         it.close()

@@ -142,7 +142,6 @@ class Executor(abc.ABC):
         self._streams: set[int] = set()
         self._blocked: dict[int, list[int]] = {}  # by stream: nanoseconds for which its user was blocked
         self._copied = 0  # bytes of batches that were copied out of the arena
-        self._lost = 0  # workers
         # Memory or outputs were freed since tasks were assigned last: there may be room for more.
         self._has_freed = False
         self._abandoned: deque[int] = deque()  # streams whose last reference is gone
@@ -159,7 +158,7 @@ class Executor(abc.ABC):
             self._check_not_poisoned()
             scheduler = make(self._context)
             self.poisoned = True
-            self._close_abandoned()
+            self.close_abandoned()
             number = self._new_stream()
             self._dispatcher.open(number, scheduler)
             self._streams.add(number)
@@ -222,7 +221,7 @@ class Executor(abc.ABC):
     def wake(self) -> None:  # noqa: B027 - nothing inline
         """Makes a pump look at what changed; never waits."""
 
-    def _close_abandoned(self) -> None:
+    def close_abandoned(self) -> None:
         while self._abandoned:
             self._close(self._abandoned.popleft())
 
@@ -248,12 +247,14 @@ class Executor(abc.ABC):
         workers: Iterable[WorkerCounters],
         ended: WorkerCounters,
         places: Iterable[WorkerCounters],
+        *,
+        lost: int = 0,
     ) -> PoolCounters:
         arena, slots = self._arena, self._slots
         return PoolCounters(
             tuple(workers),
             ended,
-            lost=self._lost,
+            lost=lost,
             repeated=self._dispatcher.repeated,
             mapped=0 if arena is None else arena.nbytes,
             used=0 if slots is None else slots.used,

@@ -86,7 +86,7 @@ class InlineExecutor(Executor):
             self._check_open(stream)
             while True:
                 self.poisoned = True
-                self._close_abandoned()
+                self.close_abandoned()
                 result = self._pop(stream)
                 if result is None or self._runner.reader.reads_ahead:
                     self._assign_tasks()

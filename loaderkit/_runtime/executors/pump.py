@@ -1,9 +1,6 @@
 """The pump: the thread of a pool that starts the workers, hears them, tells the engine, and ends them.
 
-It is a part of the pool in a file of its own: it uses the pool's private attributes, under the pool's lock. Without
-the lock it reads `_kind`, which never changes, and looks at `_streams` to choose how long to wait: a stream that is
-opened or closed meanwhile wakes it. Three things are done without the lock, because they take long: waiting for
-events, asking a worker what it does, and joining workers.
+What it shares with the pool is a `PoolState`, whose file has the rules of the lock.
 
 Process workers are started from this thread, because the kernel ties a child's life to the *thread* that started it.
 """
@@ -52,24 +49,25 @@ def start_pump(pool: "WorkerPool") -> None:
 
     Whatever the system may refuse is asked for here, where the error reaches a caller and no stream waits yet.
     """
+    state = pool.state
     with naming_limits("the selector of the loader's pump"), above_standard():
         selector = selectors.DefaultSelector()
         try:
-            selector.register(pool._woken, selectors.EVENT_READ, None)
+            selector.register(state.woken, selectors.EVENT_READ, None)
         except OSError:
             selector.close()
             raise
     pool.poisoned = True  # until it is known whether the thread runs
     pump = Pump(pool, selector)
-    pool._ended = pump.ended
+    state.ended = pump.ended
     thread = threading.Thread(target=pump.run, name="loaderkit-pump", daemon=True)
     try:
-        pool._thread = thread
+        state.thread = thread
         thread.start()
     except BaseException as error:
         refused = isinstance(error, Exception)
         if refused or not pump.begun.wait(_START_SECONDS):  # an interrupt may come before it runs, or after
-            pool._thread = None
+            state.thread = None
             selector.close()
         if not refused:
             raise  # interrupted: the pump may run; the pool stays poisoned, so that it isn't used again
@@ -90,9 +88,10 @@ class Pump:
 
     def __init__(self, pool: "WorkerPool", selector: selectors.BaseSelector) -> None:
         self._pool = pool
+        self._state = state = pool.state
         self._selector = selector
-        self._supervisor = pool._supervisor
-        self._dispatcher = pool._dispatcher
+        self._supervisor = state.supervisor
+        self._dispatcher = state.dispatcher
         self._interval = self._supervisor.interval  # seconds from one look at the workers to the next
         self._dismissed: Mapping[int, Worker] = {}  # and those that were fenced by then: joined last
         self.begun = threading.Event()
@@ -100,7 +99,7 @@ class Pump:
 
     def run(self) -> None:
         """The thread's whole life. An error reaches the iterators, as none of them may wait forever."""
-        pool = self._pool
+        pool, state = self._pool, self._state
         self.begun.set()
         try:
             while self._round():
@@ -108,28 +107,28 @@ class Pump:
             self._end()
         except BaseException as error:  # noqa: BLE001 - as above
             with pool.lock:
-                pool._stopping = True
-                pool._fail(error)
-                pool._changed.notify_all()
-                pool._close_resources()
+                state.stopping = True
+                pool.fail(error)
+                state.changed.notify_all()
+                state.close()
         finally:
             self.ended.set()
 
     def _round(self) -> bool:
         """One round; whether another one follows. If not, the workers were dismissed, under the same lock."""
-        pool = self._pool
-        idle = not pool._streams  # without the lock: see above
+        pool, state = self._pool, self._state
+        idle = not state.streams  # without the lock: see above
         try:
             happened = self._handle_events(IDLE_SECONDS if idle else self._interval)
             self._look_after_workers()
         except BaseException as error:  # noqa: BLE001 - a failure must fail every blocked next()
             with pool.lock:
-                pool._fail(error)
+                pool.fail(error)
             happened = True
         with pool.lock:
-            if pool._failed or pool.poisoned:
-                pool._stopping = True  # the iterators get nothing from these workers any more
-            if not pool._stopping and (happened or not idle or pool._in_use()):
+            if state.failed or pool.poisoned:
+                state.stopping = True  # the iterators get nothing from these workers any more
+            if not state.stopping and (happened or not idle or state.in_use):
                 return True
             self._dismiss_workers()
             return False
@@ -138,7 +137,7 @@ class Pump:
 
     def _handle_events(self, timeout: float | None) -> bool:
         """Waits for events for so many seconds, and handles them; whether there was any."""
-        pool = self._pool
+        pool, state = self._pool, self._state
         ready = self._selector.select(timeout)
         with pool.lock:
             if pool.poisoned:
@@ -146,19 +145,19 @@ class Pump:
             for key, mask in ready:
                 if key.data is None:
                     with contextlib.suppress(BlockingIOError):
-                        pool._woken.recv(4096)
+                        state.woken.recv(4096)
                 elif self._supervisor.state(key.data) is not RELEASED:  # else it ended in this round
                     self._on_ready(key, mask)
-            pool._close_abandoned()
-            if pool._streams and not pool._stopping:
+            pool.close_abandoned()
+            if state.streams and not state.stopping:
                 self.start_workers()
-                pool._assign_tasks()
+                pool.assign_tasks()
             self._select_for_writing()
             if ready:
-                pool._wake_waiting()
+                pool.wake_waiting()
             else:
                 self._look_for_ends()
-                pool._changed.notify_all()  # now and then they look for themselves
+                state.changed.notify_all()  # now and then they look for themselves
         return bool(ready)
 
     def _on_ready(self, key: selectors.SelectorKey, mask: int) -> None:
@@ -171,7 +170,7 @@ class Pump:
         self._hear(number, worker)
         heard = key.fd == worker.pidfd
         if heard or (
-            worker.pidfd is None and not worker.open and worker.has_ended(self._pool._kind.end_seconds)
+            worker.pidfd is None and not worker.open and worker.has_ended(self._state.kind.end_seconds)
         ):
             self._on_exit(number, worker)
         elif not worker.open:
@@ -182,7 +181,7 @@ class Pump:
     def _hear(self, number: int, worker: DescriptorWorker) -> None:
         for event in worker.read():
             if self._supervisor.is_active(number):
-                self._pool._handle_event(number, event)
+                self._pool.handle_event(number, event)
 
     def _look_for_ends(self) -> None:
         """Without pidfds: ends of processes that lost their channel before, or share it with a child of theirs."""
@@ -198,26 +197,27 @@ class Pump:
                 with contextlib.suppress(KeyError):  # it closed its channel before
                     self._selector.unregister(watched)
         snapshot = self._snapshot(number, worker)
-        self._pool._keep_counters(worker)
-        reason = worker.end(self._pool._kind.end_seconds)
-        closing = self._pool._stopping or self._pool._failed
+        self._state.keep_counters(worker)
+        reason = worker.end(self._state.kind.end_seconds)
+        closing = self._state.stopping or self._state.failed
         self._carry_out(worker, self._supervisor.died(number, reason, snapshot, closing=closing))
 
     def start_workers(self) -> None:
         """Starts as many workers as there should be, under the lock."""
-        pool, kind = self._pool, self._pool._kind
-        while not pool._failed and (decision := self._supervisor.to_start()) is not None:
+        pool, state = self._pool, self._state
+        kind = state.kind
+        while not state.failed and (decision := self._supervisor.to_start()) is not None:
             number = decision.number
-            pool._take_place(number)
-            shared = Shared(pool._shared_arena, pool._objects, pool._on_told)
+            state.take_place(number)
+            shared = Shared(state.arena, state.objects, pool.on_told)
             try:
                 worker = kind.start(shared, number, self._supervisor.started)
             except (OSError, RuntimeError, MemoryError) as error:
                 if number in self._supervisor.workers:  # else it was refused before it was one
                     self._supervisor.forget(number)
-                pool._give_up(WorkerError(f"a worker {kind.name} can't be started: {with_limits(error)}"))
+                state.give_up(WorkerError(f"a worker {kind.name} can't be started: {with_limits(error)}"))
                 return
-            pool._worker_log.hired(worker.name, number)
+            state.worker_log.hired(worker.name, number)
             if kind.waits_on_descriptors:
                 self._watch(number, cast(DescriptorWorker, worker))
 
@@ -230,7 +230,7 @@ class Pump:
 
     def _watched(self, *, fenced: bool = False) -> list[tuple[int, DescriptorWorker]]:
         """The workers whose descriptors are waited for, by number."""
-        if not self._pool._kind.waits_on_descriptors:
+        if not self._state.kind.waits_on_descriptors:
             return []
         workers = self._supervisor.fenced if fenced else self._supervisor.workers
         return cast("list[tuple[int, DescriptorWorker]]", [*workers.items()])
@@ -260,9 +260,9 @@ class Pump:
 
     def _handle_stalls(self, stalls: Sequence[tuple[Stall, Worker, str, str]]) -> None:
         """What follows from a look; a stall comes with its worker, what that does, and its Python stack."""
-        pool = self._pool
+        pool, state = self._pool, self._state
         with pool.lock:
-            if pool.poisoned or pool._stopping:
+            if pool.poisoned or state.stopping:
                 return
             now = time.monotonic()
             for stall, worker, doing, stack in stalls:
@@ -272,8 +272,8 @@ class Pump:
             for number in self._supervisor.overdue(now):
                 worker = self._supervisor.worker(number)
                 self._carry_out(worker, [self._supervisor.fence(number, self._snapshot(number, worker))])
-            pool._assign_tasks()
-            pool._wake_waiting()
+            pool.assign_tasks()
+            pool.wake_waiting()
 
     def _snapshot(self, number: int, worker: Worker) -> WorkerSnapshot:
         return WorkerSnapshot(self._dispatcher.busy(number), worker.progress())
@@ -284,7 +284,7 @@ class Pump:
         for decision in decisions:
             match decision:
                 case StallWarning():
-                    self._pool._worker_log.stall(worker.name, decision, doing, stack)
+                    self._state.worker_log.stall(worker.name, decision, doing, stack)
                 case KillWorker():
                     cast(DescriptorWorker, worker).kill()  # decided of killable kinds only
                 case WorkerLost():
@@ -294,10 +294,10 @@ class Pump:
                 case ReleaseSlots(number):
                     self._dispatcher.release(number)
                 case GiveUp():
-                    self._pool._give_up(error_of(decision, worker.name))
+                    self._state.give_up(error_of(decision, worker.name))
 
     def _lose(self, worker: Worker, lost: WorkerLost) -> None:
-        self._pool._lost += 1
+        self._state.lost += 1
         if lost.fenced:
             worker.dismiss()  # a thread then begins nothing more
         tell = self._dispatcher.fence if lost.fenced else self._dispatcher.take_back
@@ -310,13 +310,13 @@ class Pump:
             retry=lost.retry,
             late=lost.late,
         )
-        self._pool._worker_log.loss(worker.name, lost)
+        self._state.worker_log.loss(worker.name, lost)
 
     # --- the end ------------------------------------------------------------------------------------------------
 
     def _dismiss_workers(self) -> None:
-        pool = self._pool
-        pool._worker_log.dismissed()
+        pool, state = self._pool, self._state
+        state.worker_log.dismissed()
         dismissed = self._supervisor.dismiss()
         for number, worker in dismissed.items():
             worker.dismiss()
@@ -324,25 +324,25 @@ class Pump:
                 self._dispatcher.take_back(number, "dismissed")
         # Only a pool that stops has fenced workers here: else it is in use until they are released.
         self._dismissed = {**dismissed, **self._supervisor.fenced}
-        if not pool._stopping:
-            pool._thread = None  # a stream that is opened from now on starts another
-        pool._changed.notify_all()
+        if not state.stopping:
+            state.thread = None  # a stream that is opened from now on starts another
+        state.changed.notify_all()
 
     def _end(self) -> None:
-        pool = self._pool
+        pool, state = self._pool, self._state
         try:
             self._join_workers()  # without the lock: a thread may be about to report its last task
         finally:
             self._selector.close()
             with pool.lock:
                 for number, worker in self._dismissed.items():
-                    pool._keep_counters(worker)
+                    state.keep_counters(worker)
                     self._supervisor.forget(number)
                 self._dismissed = {}
-                if pool._stopping and pool._thread in (None, threading.current_thread()):
-                    pool._close_resources()  # else a next pump was started since, and does it
+                if state.stopping and state.thread in (None, threading.current_thread()):
+                    state.close()  # else a next pump was started since, and does it
 
     def _join_workers(self) -> None:
-        deadline = time.monotonic() + self._pool._kind.end_seconds
+        deadline = time.monotonic() + self._state.kind.end_seconds
         for worker in self._dismissed.values():
             worker.end(max(0.0, deadline - time.monotonic()))

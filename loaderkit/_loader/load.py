@@ -13,8 +13,8 @@ from loaderkit._runtime.worker.bad_record_handler import OnRecordError
 from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit.samplers import IndexSampler
 from loaderkit.sources import RandomAccessDataSource
+from loaderkit.sources.checked import check_source
 from loaderkit.sources.known_files import warn_of_columns, warn_of_file_names
-from loaderkit.sources.protocol import check_source
 from loaderkit.transforms.base import Batch
 from loaderkit.transforms.operations import Operation, as_operations
 

@@ -15,7 +15,7 @@ from loaderkit._mixture.shares import Weight
 from loaderkit._order.sharding import Sharding
 from loaderkit.samplers import KeysSampler, MixedSampler
 from loaderkit.samplers.protocol import checked_seed
-from loaderkit.sources.protocol import require_methods
+from loaderkit.sources.checked import require_methods
 from loaderkit.sources.record_key import short_repr
 
 from .component_seed import component_seed

@@ -10,8 +10,8 @@ from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._order.sharding import Sharding
 from loaderkit.samplers import InterleavedSampler
 from loaderkit.sources import ConcatDataSource
+from loaderkit.sources.checked import require_source
 from loaderkit.sources.parts import parts_of
-from loaderkit.sources.protocol import require_source
 
 
 @former_arguments(removed_in="0.3.0", left_out={"num_epochs": 1})

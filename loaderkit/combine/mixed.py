@@ -13,10 +13,10 @@ from loaderkit.samplers import ChunkSampler, IndexSampler, MixedSampler, Sampler
 from loaderkit.samplers.mixture_arguments import StagedWeights
 from loaderkit.samplers.protocol import checked_epochs, checked_seed
 from loaderkit.sources import ConcatDataSource
+from loaderkit.sources.checked import require_source
 from loaderkit.sources.id_column import IdColumnDataSource
 from loaderkit.sources.optional import advised_chunk
 from loaderkit.sources.parts import parts_of
-from loaderkit.sources.protocol import require_source
 
 from .component_seed import component_seed
 

@@ -18,7 +18,7 @@ from loaderkit._base.integers import at_least
 from loaderkit._loader.one_pass import one_pass
 from loaderkit._order.mixing import fold
 from loaderkit._system.progress_bar import progress_bar
-from loaderkit.sources.protocol import check_source
+from loaderkit.sources.checked import check_source
 from loaderkit.transforms.base import Batch
 
 BATCH = 256  # records of an element of the loader

@@ -26,11 +26,12 @@ from loaderkit._system.made_folder import Made, delete_finished_work, unfinished
 from loaderkit._system.progress_bar import progress_bar
 from loaderkit._system.resume import goes_on_from
 from loaderkit.errors import CheckpointMismatchError, StateError
+from loaderkit.sources.checked import check_source
 from loaderkit.sources.content import sampled_keys
 from loaderkit.sources.fingerprint import fingerprint_of
 from loaderkit.sources.made_of import made_of
 from loaderkit.sources.naming import namer_of
-from loaderkit.sources.protocol import check_source, read_record
+from loaderkit.sources.protocol import read_record
 from loaderkit.transforms.base import Batch, Map
 from loaderkit.transforms.parameters import parameters_of
 

@@ -2,6 +2,7 @@ from .array_record import ArrayRecordDataSource as ArrayRecordDataSource
 from .arrays import ArrayDataSource as ArrayDataSource
 from .arrow import ArrowDataSource as ArrowDataSource
 from .cached import CachedDataSource as CachedDataSource
+from .checked import check_source as check_source
 from .concat import ConcatDataSource as ConcatDataSource
 from .csv import CsvDataSource as CsvDataSource
 from .files import FilesDataSource as FilesDataSource
@@ -22,7 +23,6 @@ from .optional import many_reader as many_reader
 from .packed import PackedDataSource as PackedDataSource
 from .parquet import ParquetDataSource as ParquetDataSource
 from .protocol import RandomAccessDataSource as RandomAccessDataSource
-from .protocol import check_source as check_source
 from .protocol import read_only as read_only
 from .protocol import read_record as read_record
 from .protocol import read_records as read_records

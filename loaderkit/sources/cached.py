@@ -10,10 +10,11 @@ from loaderkit._base.closing import Closing
 from loaderkit._base.sizes import number_of_bytes
 from loaderkit._formats.record_codec import decode_record, encode_record
 
+from .checked import require_methods
 from .fingerprint import fingerprint_of
 from .kept_records import FolderOfRecords, MemoryOfRecords
 from .naming import namer_of
-from .protocol import read_records, require_methods
+from .protocol import read_records
 from .record_key import check_key, check_keys, short_repr
 from .source_advice import SourceAdvice
 from .version import version_of

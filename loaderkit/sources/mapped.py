@@ -12,10 +12,11 @@ from numpy.typing import ArrayLike
 from loaderkit._base.tree import own_each
 from loaderkit.errors import NoResultError
 
+from .checked import require_methods
 from .fingerprint import fingerprint_of
 from .naming import namer_of
 from .optional import lacking, many_reader
-from .protocol import read_record, read_records, require_methods
+from .protocol import read_record, read_records
 from .record_key import check_key, check_keys, short_repr
 from .source_advice import SourceAdvice
 

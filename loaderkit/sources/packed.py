@@ -13,12 +13,13 @@ from loaderkit._base.integers import at_least
 from loaderkit._packing.row_layout import RowLayout
 from loaderkit._packing.row_leaves import Names, row_leaves
 
+from .checked import require_methods
 from .content import sampled_keys
 from .fingerprint import fingerprint_of
 from .optional import advised_calls, lacking
 from .packed_documents import DocumentReader
 from .packed_plan import IntArray, PackedFeature, PlannedRows
-from .protocol import holds_own_objects, require_methods
+from .protocol import holds_own_objects
 from .record_key import check_key, check_keys, short_repr
 
 _CHECKED_DOCUMENTS = 1024  # of a token source, when the source is made; each is compared when it is read, too

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from reprlib import repr as _short
 from typing import Any
 
+from .checked import require_methods
 from .optional import advised_calls, many_reader
-from .protocol import require_methods
 from .record_key import short_repr
 
 # A call in bulk takes a task's records: in place of the 4 that a source on a server advises 32 single reads are in

@@ -10,10 +10,11 @@ from typing import Any, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .checked import require_methods
 from .fingerprint import fingerprint_of
 from .naming import namer_of
 from .optional import advised_chunk, column_reader, lacking, many_reader
-from .protocol import read_record, read_records, require_methods
+from .protocol import read_record, read_records
 from .record_key import check_key, check_keys, short_repr
 from .shared_arrays import SharedArrays
 from .source_advice import SourceAdvice

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from loaderkit.errors import DataFormatError
 
+from .checked import require_source
 from .csv import CsvDataSource
-from .protocol import read_records, require_source
+from .protocol import read_records
 from .tables import library_names
 
 _ROWS = 4096  # of a source that are read together: more takes more memory, fewer more calls

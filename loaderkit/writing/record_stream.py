@@ -9,9 +9,10 @@ from typing import Any, cast
 from loaderkit._base.notes import annotate
 from loaderkit._system.progress_bar import progress_bar
 from loaderkit.errors import ChecksumError, FileChangedError
+from loaderkit.sources.checked import require_source
 from loaderkit.sources.naming import namer_of
 from loaderkit.sources.optional import many_reader
-from loaderkit.sources.protocol import read_record, require_source
+from loaderkit.sources.protocol import read_record
 from loaderkit.sources.tables import library_names
 
 from .dropped import Dropped, dropped_record

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from loaderkit.sources import ConcatDataSource, SubsetDataSource
+from loaderkit.sources.checked import check_source
 from loaderkit.sources.fingerprint import fingerprint_of
-from loaderkit.sources.protocol import check_source, read_records
+from loaderkit.sources.protocol import read_records
 
 
 class HuggingFaceLike:

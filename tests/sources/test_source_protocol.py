@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import loaderkit as lk
 from loaderkit.sources import ConcatDataSource, RandomAccessDataSource, RangeDataSource, SubsetDataSource
-from loaderkit.sources.protocol import check_source, read_records
+from loaderkit.sources.checked import check_source
+from loaderkit.sources.protocol import read_records
 from loaderkit.sources.record_key import check_key, check_keys, short_repr
 
 

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from loaderkit.sources import ArrayRecordDataSource, ConcatDataSource, SubsetDataSource
+from loaderkit.sources.checked import check_source
 from loaderkit.sources.content import content_hash, sampled_keys
 from loaderkit.sources.fingerprint import fingerprint_of
 from loaderkit.sources.foreign_files import foreign_files
-from loaderkit.sources.protocol import check_source, read_records
+from loaderkit.sources.protocol import read_records
 
 tfds = pytest.importorskip("tensorflow_datasets")
 

@@ -15,7 +15,7 @@ from loaderkit._runtime.executors.executor import Executor
 from loaderkit._runtime.worker.bulk_read import SourceEndedError
 from loaderkit._runtime.worker.program import Program
 from loaderkit._system.file_identity import Files
-from loaderkit.sources.protocol import check_source
+from loaderkit.sources.checked import check_source
 from loaderkit.transforms.operations import as_operations
 
 from ._compile import Compiled

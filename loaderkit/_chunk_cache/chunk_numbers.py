@@ -5,14 +5,24 @@ records plus their shard: both grow along the records and one of them with each 
 """
 
 import hashlib
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._record_index.record_checksums import RecordChecksums
-
 Int64Array = NDArray[np.int64]
+
+
+class ExactRecords(Protocol):
+    """The checksums of an index's records. digest: of all."""
+
+    @property
+    def digest(self) -> str: ...
+
+    def compare(self, keys: Int64Array, spans: Sequence[bytes | memoryview], names: Sequence[str]) -> None:
+        """FileChangedError, by the names of the shards, for the first record that isn't the one that was indexed."""
+        ...
 
 
 class ChunkedIndex(Protocol):
@@ -30,7 +40,7 @@ class ChunkedIndex(Protocol):
     def digest(self) -> str: ...
 
     @property
-    def exact(self) -> RecordChecksums | None: ...
+    def exact(self) -> ExactRecords | None: ...
 
     @property
     def nbytes(self) -> int: ...

@@ -24,6 +24,7 @@ def check_source(source: Any, argument: str = "data_source") -> Any:
 
     >>> check_source([1, 2, 3])
     [1, 2, 3]
+    >>> import numpy as np
     >>> type(check_source({"x": np.arange(3), "y": np.ones((3, 2))})).__name__
     'ArrayDataSource'
     >>> check_source(iter([1, 2, 3]))
@@ -68,6 +69,7 @@ def require_methods(source: Any, *, argument: str) -> Any:
 
     >>> require_methods([], argument="source")
     []
+    >>> import numpy as np
     >>> require_methods((np.zeros((3, 2)), np.ones(3)), argument="source")
     Traceback (most recent call last):
         ...

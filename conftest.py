@@ -82,7 +82,7 @@ LASTING_ENDINGS = {
 # as the last, the other core would have nothing to do.
 LONG_FILES = {
     "tests/benchmarks/test_benchmarks.py",
-    "tests/demo/test_demo.py",
+    "tests/cli/test_demo.py",
     "tests/interop/test_grain_batches.py",
     "tests/interop/test_grain_own.py",
     "tests/interop/test_grain_takeover.py",

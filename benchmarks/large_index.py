@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from loaderkit._base.canonical_json import canonical, digest
-from loaderkit._record_index.record_index import RecordIndex
+from loaderkit.formats._index.record_index import RecordIndex
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from importlib import import_module as _import_module
 from typing import Any
 
 from loaderkit._base.lazy_package import lazy_names as _lazy_names
+from loaderkit._base.system import start_folder as _start_folder  # noqa: F401 - records the current directory
 from loaderkit._base.version import __version__ as __version__
-from loaderkit._system import start_folder as _start_folder  # noqa: F401 - records the current directory
 
 # Names are imported later, when the program may be in another folder and a relative path would be wrong.
 __path__[:] = map(_os.path.abspath, __path__)
@@ -36,17 +36,13 @@ _named, _directory = _lazy_names(globals(), not_starred=_NOT_STARRED.split())
 
 
 def __getattr__(name: str) -> Any:
-    if name == "plan":  # the old name of `samplers`, for one release
-        return _import_module("loaderkit.plan")
+    if name == "combine":
+        return _import_module("loaderkit.combine")
     if name not in _directory():
-        from loaderkit._base.former import FORMER, former_warning
+        from loaderkit._base.former import FORMER, former_name
 
         if name in FORMER:
-            import warnings
-
-            warnings.warn(former_warning(name), DeprecationWarning, stacklevel=2)
-            module, _, name = FORMER[name].rpartition(".")
-            return getattr(_import_module(f"loaderkit.{module}"), name)
+            return former_name("loaderkit", name)
         from loaderkit._base.hints import foreign_attribute
 
         if (ours := foreign_attribute(name)) is not None:

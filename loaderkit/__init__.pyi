@@ -1,5 +1,4 @@
 # The public names, one a line: read by type checkers, and by __init__.py when a name is first used.
-from . import combine as combine
 from . import errors as errors
 from . import formats as formats
 from . import interop as interop
@@ -8,26 +7,31 @@ from . import samplers as samplers
 from . import sources as sources
 from . import testing as testing
 from . import transforms as transforms
-from ._chunk_cache.settings import Cache as Cache
-from ._iterator.iterator import DataLoaderIterator as DataLoaderIterator
-from ._loader.load import load as load
+from ._loader.iterator.iterator import DataLoaderIterator as DataLoaderIterator
 from ._loader.loader import DataLoader as DataLoader
 from ._order.metadata import RecordMetadata as RecordMetadata
 from ._order.sharding import NoSharding as NoSharding
 from ._order.sharding import ShardOptions as ShardOptions
 from ._runtime.worker.reading import ReadOptions as ReadOptions
 from ._runtime.worker.retrying import Retry as Retry
+from ._storage.cache.settings import Cache as Cache
 from .checkpoint import CheckpointHandler as CheckpointHandler
 from .checkpoint import CheckpointRestore as CheckpointRestore
 from .checkpoint import CheckpointSave as CheckpointSave
-from .combine import balance as balance
-from .combine import interleave as interleave
-from .combine import mix as mix
-from .datasets.open import open as open  # noqa: A004 - used as lk.open
-from .datasets.write_dataset import write_dataset as write_dataset
 from .errors import CheckpointMismatchError as CheckpointMismatchError
 from .errors import LoaderkitError as LoaderkitError
 from .errors import WorkerError as WorkerError
+from .formats.array_record.source import ArrayRecordDataSource as ArrayRecordDataSource
+from .formats.folder import FolderDataSource as FolderDataSource
+from .formats.load import load as load
+from .formats.open import open as open  # noqa: A004 - used as lk.open
+from .formats.tables.parquet import ParquetDataSource as ParquetDataSource
+from .formats.tar.source import TarDataSource as TarDataSource
+from .formats.text.json_lines import JsonLinesDataSource as JsonLinesDataSource
+from .formats.tfrecord.source import TFRecordDataSource as TFRecordDataSource
+from .formats.tokens.source import TokenDataSource as TokenDataSource
+from .formats.write import write as write
+from .formats.write_dataset import write_dataset as write_dataset
 from .interop.jax import ShardByJaxProcess as ShardByJaxProcess
 from .interop.jax import ShardBySharding as ShardBySharding
 from .interop.jax import device_iterator as device_iterator
@@ -36,21 +40,17 @@ from .samplers import ChunkSampler as ChunkSampler
 from .samplers import IndexSampler as IndexSampler
 from .samplers import SequentialSampler as SequentialSampler
 from .sources import ArrayDataSource as ArrayDataSource
-from .sources import ArrayRecordDataSource as ArrayRecordDataSource
 from .sources import CachedDataSource as CachedDataSource
 from .sources import ConcatDataSource as ConcatDataSource
-from .sources import FolderDataSource as FolderDataSource
 from .sources import InMemoryDataSource as InMemoryDataSource
-from .sources import JsonLinesDataSource as JsonLinesDataSource
 from .sources import MapDataSource as MapDataSource
 from .sources import PackedDataSource as PackedDataSource
-from .sources import ParquetDataSource as ParquetDataSource
 from .sources import RangeDataSource as RangeDataSource
 from .sources import SubsetDataSource as SubsetDataSource
-from .sources import TarDataSource as TarDataSource
-from .sources import TFRecordDataSource as TFRecordDataSource
-from .sources import TokenDataSource as TokenDataSource
 from .sources import ZipDataSource as ZipDataSource
+from .sources.balanced import balance as balance
+from .sources.interleaved import interleave as interleave
+from .sources.mixed import mix as mix
 from .transforms import AsTuple as AsTuple
 from .transforms import Batch as Batch
 from .transforms import Filter as Filter
@@ -65,6 +65,5 @@ from .transforms import Window as Window
 from .transforms import WindowShuffle as WindowShuffle
 from .transforms import decode as decode
 from .transforms import features as features
-from .writing.write import write as write
 
 __version__: str

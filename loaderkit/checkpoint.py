@@ -16,7 +16,7 @@ from typing import Any
 
 import orbax.checkpoint as ocp
 
-from loaderkit._files.state_files import StatefulIterator, read_state, restore_from, write_document
+from loaderkit._loader.state_files import StatefulIterator, read_state, restore_from, write_document
 
 # How long to wait for this process's own directory once another process's exists. Longer than file systems take, so
 # that the write raises a plain error instead of waiting for ever. Not measured.

@@ -6,6 +6,10 @@ HYPOTHESIS_PROFILE chooses one.
 
 import contextlib
 import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -60,3 +64,53 @@ def range_server(object_runtime):
 
     with contextlib.ExitStack() as servers:
         yield lambda folder, **options: servers.enter_context(RangeServer(folder, **options))
+
+
+@pytest.fixture
+def write_records():
+    """Writes an ArrayRecord file: `write_records(path, records)` gives its path."""
+    from array_record.python.array_record_module import ArrayRecordWriter
+
+    def write(path, records, options="group_size:1"):
+        writer = ArrayRecordWriter(str(path), options)
+        for record in records:
+            writer.write(record)
+        writer.close()
+        return str(path)
+
+    return write
+
+
+# Reads the pickled (source, function) as a worker does: descriptors were passed on, its folder is another.
+CHILD = """
+import pickle, sys
+from loaderkit._base.system import shared_memory as _memory
+with _memory.receiving([int(fd) for fd in sys.argv[1:]]):
+    source, function = pickle.load(sys.stdin.buffer)
+sys.stdout.buffer.write(pickle.dumps(function(source)))
+"""
+
+
+@pytest.fixture
+def in_child():
+    """Calls function(source) in another process, to which the source went as it goes to a worker."""
+    import cloudpickle
+
+    from loaderkit._base.system import shared_memory
+
+    def call(source, function):
+        with shared_memory.sending() as descriptors:
+            content = cloudpickle.dumps((source, function))
+        done = subprocess.run(
+            [sys.executable, "-c", CHILD, *map(str, descriptors)],
+            input=content,
+            capture_output=True,
+            pass_fds=descriptors,
+            cwd="/",
+            env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])},
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        return pickle.loads(done.stdout)
+
+    return call

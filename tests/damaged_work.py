@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import loaderkit as lk
-from loaderkit._chunk_cache.cached_spans import CachedSpans
-from loaderkit._chunk_cache.settings import Cache
-from loaderkit._files.state_files import restore_from, write_document
+from loaderkit._loader.state_files import restore_from, write_document
+from loaderkit._storage.cache.cached_spans import CachedSpans
+from loaderkit._storage.cache.settings import Cache
 from tests.chunk_cache.cache_fakes import Ranges, make_index
 
 

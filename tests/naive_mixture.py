@@ -6,8 +6,8 @@ from math import gcd, lcm
 
 import numpy as np
 
-from loaderkit._mixture.order import order_of, shuffled
 from loaderkit._order.mixing import fold
+from loaderkit._order.mixture.order import order_of, shuffled
 
 
 def even_names(weights):

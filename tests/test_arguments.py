@@ -15,11 +15,9 @@ from loaderkit._base.former_arguments import former_arguments
 
 CALLABLES = {
     name: getattr(room, name)
-    for room in (lk, lk.combine, lk.formats, lk.samplers, lk.sources, lk.transforms)
+    for room in (lk, lk.formats, lk.samplers, lk.sources, lk.transforms)
     for name in dir(room)
-    if isinstance(getattr(room, name), type | FunctionType)
-    and not name.endswith("Error")
-    and name != "ArraysDataSource"
+    if isinstance(getattr(room, name), type | FunctionType) and not name.endswith("Error")
 }
 SIGNATURES = {name: inspect.signature(one) for name, one in CALLABLES.items()}
 FORMER = {"transformations", "urls"}
@@ -170,7 +168,7 @@ LENGTHS, LABELS = [3, 9, 2, 8, 4, 7], ["a", "b", "a", "a", "b", "a"]
         (
             lambda: lk.sources.ArraysDataSource(lambda: {"x": np.arange(3)}, 0).fingerprint(),
             lambda: lk.formats.ArrayFileDataSource(lambda: {"x": np.arange(3)}, 0).fingerprint(),
-            r"^ArraysDataSource\(\): write ArrayFileDataSource\(\); 0.3.0 drops the former name$",
+            r"^lk.sources.ArraysDataSource is lk.formats.ArrayFileDataSource now; the old name goes with 0.3.0$",
         ),
     ],
 )

@@ -92,7 +92,7 @@ def test_each_byte_of_the_head(nightly, name):
 )
 def test_a_mapped_file_that_is_cut_short_under_the_reader(tmp_path, kind, mmap, monkeypatch):
     """It was SIGBUS: its size is compared before records are read."""
-    monkeypatch.setattr("loaderkit._system.file_identity.CHECK_S", 0.0)
+    monkeypatch.setattr("loaderkit._base.system.file_identity.CHECK_S", 0.0)
     if kind.is_missing:
         pytest.skip(f"needs {kind.needs}")
     path = kind.write(tmp_path, 0)
@@ -118,7 +118,7 @@ def test_places_of_documents_and_of_packed_rows_that_are_cut_off_under_the_reade
     tmp_path, name, monkeypatch
 ):
     """It was SIGBUS: a file is looked at before the offsets of its documents or a plan's pieces are read, too."""
-    monkeypatch.setattr("loaderkit._system.file_identity.CHECK_S", 0.0)
+    monkeypatch.setattr("loaderkit._base.system.file_identity.CHECK_S", 0.0)
     path = str(tmp_path / f"long.{name}")
     if name == "tokens":
         lk.write([{"tokens": np.arange(k % 9, dtype=np.int32)} for k in range(30_000)], path)
@@ -204,9 +204,9 @@ os.kill(os.getpid(), signal.SIGSTOP)
 @pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind.lock])
 def test_a_lock(tmp_path, name, monkeypatch):
     """Held by a stopped process, left over by one that was killed, and something else in its place."""
-    monkeypatch.setattr("loaderkit._system.waited_lock.TOLD_AFTER", 0.0)
-    monkeypatch.setattr("loaderkit._system.waited_lock.LIMIT", 0.02)
-    monkeypatch.setattr("loaderkit._chunk_cache.cached_spans._WAIT_SECONDS", 0.02)
+    monkeypatch.setattr("loaderkit._base.system.waited_lock.TOLD_AFTER", 0.0)
+    monkeypatch.setattr("loaderkit._base.system.waited_lock.LIMIT", 0.02)
+    monkeypatch.setattr("loaderkit._storage.cache.cached_spans._WAIT_SECONDS", 0.02)
     kind, file = KINDS[name], damaged_file(name, tmp_path)
     locks = file.locks()
     if name == "chunk":

@@ -57,7 +57,7 @@ def test_the_blocks_of_a_document_run_in_order(document, tmp_path, monkeypatch, 
 
 
 OURS = re.compile(r"(lk|loaderkit)(\.\w+)+")
-NEED_MORE = ("loaderkit.interop", "loaderkit.cli", "loaderkit.demo")  # a library each, and programs
+NEED_MORE = ("loaderkit.interop", "loaderkit.cli", "loaderkit.cli.demo")  # a library each, and programs
 
 
 def calls_in(document: Path) -> list[tuple[str, ast.Call]]:

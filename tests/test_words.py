@@ -13,7 +13,7 @@ PACKAGE = ROOT / "loaderkit"
 PAGE = (ROOT / "docs/architecture.md").read_text()
 
 # Grain's names are Grain's, in a room of their own beside ours; the demo shows what a user writes.
-MAY_SHARE_NAMES = ("interop/grain/", "demo/")
+MAY_SHARE_NAMES = ("interop/grain/", "cli/demo/")
 
 
 def section(title: str) -> str:

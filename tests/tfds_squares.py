@@ -6,7 +6,7 @@ from pathlib import Path
 import google_crc32c
 import numpy as np
 
-from loaderkit.sources import ArrayRecordDataSource
+from loaderkit.formats.array_record.source import ArrayRecordDataSource
 
 COUNTS = {"train": 40, "test": 10}
 

@@ -1,6 +1,5 @@
 """Packages that import a name when it is first used (PEP 562)."""
 
-import sys
 from collections.abc import Callable, Collection
 from importlib import import_module
 from typing import Any
@@ -19,8 +18,8 @@ def lazy_names(
     - `from . import room as room`: the package has its own module `room`;
     - `from .room import *`: all in the `__all__` of that module, which is imported at once.
 
-    The package's `__all__`, what a star import imports, is all names but its own modules and `not_starred`. Any other
-    name is an AttributeError.
+    The package's `__all__`, what a star import imports, is all names but its own modules and `not_starred`. A
+    former name of the package warns; any other is an AttributeError.
 
     Args:
         namespace: of the package, `globals()`.
@@ -41,10 +40,9 @@ def lazy_names(
 
     def getattribute(name: str) -> Any:
         if name not in names:
-            # With `obj` Python suggests a similar name.
-            raise AttributeError(
-                f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules.get(package)
-            )
+            from .former import former_name
+
+            return former_name(package, name)
         module, defined_as = names[name]
         value = import_module(module, package)
         value = namespace[name] = getattr(value, defined_as) if defined_as else value

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from loaderkit._base.system.file_identity import Files
+from loaderkit._base.system.resources import available_memory
 from loaderkit._runtime.executors.executor import Executor
 from loaderkit._runtime.executors.inline import InlineExecutor
 from loaderkit._runtime.executors.worker_pool import WorkerPool
 from loaderkit._runtime.worker.program import Program
-from loaderkit._system.file_identity import Files
-from loaderkit._system.resources import available_memory
 from loaderkit.errors import TransportError
 from loaderkit.samplers import Sampler
 from loaderkit.samplers.optional import components_of, lanes_of, next_uses_of, window_of
@@ -22,9 +22,9 @@ from .program import program_of
 from .settings import LoaderSettings
 
 if TYPE_CHECKING:
-    from loaderkit._chunk_cache.chunk_feed import ChunkFeed
-    from loaderkit._chunk_cache.joint_feed import JointChunkFeed
     from loaderkit._runtime.feeder.feeder import Feeder
+    from loaderkit._storage.cache.chunk_feed import ChunkFeed
+    from loaderkit._storage.cache.joint_feed import JointChunkFeed
 
 _WITHOUT_END = 1 << 62  # bytes
 _WITHOUT_WORKERS = "work in this process with worker_count=0 or in threads with worker_kind='thread'"
@@ -137,7 +137,7 @@ def _samplers_of_chunks(sampler: Sampler, feed: "ChunkFeed | JointChunkFeed") ->
     mixed = components_of(sampler)
     if mixed is None:
         return [sampler]
-    from loaderkit._chunk_cache.chunk_feed import NO_CHUNK
+    from loaderkit._storage.cache.chunk_feed import NO_CHUNK
 
     firsts = np.array([*mixed.offsets.values()], np.int64)
     cached = (feed.numbers(firsts) != NO_CHUNK).tolist()

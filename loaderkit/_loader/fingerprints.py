@@ -3,9 +3,9 @@
 from functools import cached_property
 from typing import Any
 
+from loaderkit._source.fingerprint import fingerprint_of as source_fingerprint_of
 from loaderkit.samplers import Sampler
 from loaderkit.samplers.protocol import fingerprint_of as sampler_fingerprint_of
-from loaderkit.sources.fingerprint import fingerprint_of as source_fingerprint_of
 
 
 class Fingerprints:

@@ -15,27 +15,27 @@ from typing import TYPE_CHECKING, Any, Generic, Never, Self, TypeVar
 from loaderkit._base.closing import Closing
 from loaderkit._base.hints import refuse_foreign_method, refusing_foreign_arguments
 from loaderkit._base.integers import at_least
-from loaderkit._iterator.error_notes import named
-from loaderkit._iterator.iterator import DataLoaderIterator, T_co
-from loaderkit._iterator.open_scheduler import open_scheduler
-from loaderkit._iterator.quarantine import Quarantine
-from loaderkit._iterator.reader import StreamReader
+from loaderkit._engine.stats.stats import Stats
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._order.sharding import Sharding
 from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit._runtime.worker.bad_record_handler import OnRecordError
 from loaderkit._runtime.worker.reading import ReadOptions
-from loaderkit._stats.stats import Stats
+from loaderkit._source.naming import namer_of
+from loaderkit._source.protocol import RandomAccessDataSource
 from loaderkit.samplers import Sampler
-from loaderkit.sources import RandomAccessDataSource
-from loaderkit.sources.naming import namer_of
 from loaderkit.transforms.base import label_of
+from loaderkit.transforms.element_spec import spec_of
 from loaderkit.transforms.operations import Operation
 from loaderkit.transforms.parameters import parameters_of
 
-from .element_spec import spec_of
 from .executor_factory import LoaderExecutorFactory, files_of_workers, make_executor
 from .fingerprints import Fingerprints
+from .iterator.error_notes import named
+from .iterator.iterator import DataLoaderIterator, T_co
+from .iterator.open_scheduler import open_scheduler
+from .iterator.quarantine import Quarantine
+from .iterator.reader import StreamReader
 from .part_dtypes import part_dtypes_of
 from .plan import checked_epoch, plan_of, repeats_order, shards_without_last_step, why_lanes_are_shared
 from .process_agreement import ProcessAgreement, end_agreement_of
@@ -45,9 +45,9 @@ from .shared_executor import SharedExecutor
 from .user_arguments import checked_settings, true_or_false
 
 if TYPE_CHECKING:
-    from loaderkit.observe.describe import Description
-    from loaderkit.observe.explanation import Explanation
-    from loaderkit.observe.follow import Followed
+    from .inspect.describe import Description
+    from .inspect.explanation import Explanation
+    from .inspect.follow import Followed
 
 Loader = TypeVar("Loader", bound="DataLoader[Any]")
 
@@ -264,7 +264,7 @@ class DataLoader(Closing, Generic[T_co]):
         >>> "operations[0] Map(float)" in str(lk.load([5, 6], operations=[float]).describe())
         True
         """
-        from loaderkit.observe.describe import describe
+        from .inspect.describe import describe
 
         def first_element() -> Any:
             # Its bad records aren't those of a run.
@@ -283,7 +283,7 @@ class DataLoader(Closing, Generic[T_co]):
         >>> lk.load([5, 6], operations=[lambda x: x * x]).follow(1).value
         36
         """
-        from loaderkit.observe.follow import follow
+        from .inspect.follow import follow
 
         return follow(program_of(self._settings, files={}), self._plan(), index)
 
@@ -300,7 +300,7 @@ class DataLoader(Closing, Generic[T_co]):
         >>> lk.load(range(1000), batch_size=10).explain(lambda batch: None, seconds=1).limit.kind != ""
         True
         """
-        from loaderkit.observe.explain import explain_loader
+        from .inspect.explain import explain_loader
 
         if self._shared_executor.in_use:
             raise RuntimeError(

@@ -3,12 +3,12 @@
 import warnings
 from collections.abc import Callable
 
+from loaderkit._base.system.numerics import numerics
+from loaderkit._base.system.versions import present_versions
 from loaderkit._plan.seekable_plan import SeekablePlan
+from loaderkit._plan.state.identity import agreement_of, name_of, notes_of
 from loaderkit._runtime.cluster.agreement import IF_THERE, agree
 from loaderkit._runtime.cluster.end_of_stream import EndOfStreamAgreement
-from loaderkit._state.identity import agreement_of, name_of, notes_of
-from loaderkit._system.numerics import numerics
-from loaderkit._system.versions import present_versions
 
 from .part_dtypes import PartDtypes
 

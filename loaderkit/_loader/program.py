@@ -1,8 +1,8 @@
 """The program that settings mean: all that a worker has to know of a loader."""
 
+from loaderkit._base.system.file_identity import Files
 from loaderkit._plan.stream_shape import changes_rows, reads_windows
 from loaderkit._runtime.worker.program import Program
-from loaderkit._system.file_identity import Files
 from loaderkit.samplers.protocol import seed_of
 from loaderkit.transforms.shape import shape_of
 

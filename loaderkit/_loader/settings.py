@@ -8,8 +8,8 @@ from loaderkit._plan.bad_records import Tolerance
 from loaderkit._runtime.executors.restart_policy import RestartPolicy
 from loaderkit._runtime.worker.bad_record_handler import OnRecordError
 from loaderkit._runtime.worker.reading import ReadOptions
+from loaderkit._source.protocol import RandomAccessDataSource
 from loaderkit.samplers import Sampler
-from loaderkit.sources import RandomAccessDataSource
 from loaderkit.transforms.base import Transformation
 
 _RESTART_POLICY = RestartPolicy(restarts=2, timeout=None, restart_late=False)

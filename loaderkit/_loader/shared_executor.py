@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from loaderkit._base.closing import uninterrupted
+from loaderkit._engine.stats.counters import PoolCounters
+from loaderkit._engine.stats.stats import new_number
 from loaderkit._runtime.executors.executor import Executor
 from loaderkit._runtime.executors.worker_pool import WorkerPool, living_pools
 from loaderkit._runtime.worker.program import Program
-from loaderkit._stats.counters import PoolCounters
-from loaderkit._stats.stats import new_number
 from loaderkit.errors import IteratorClosedError
 
 

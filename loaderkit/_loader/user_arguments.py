@@ -10,12 +10,12 @@ import numpy as np
 
 from loaderkit._base.integers import at_least
 from loaderkit._base.numbers import number
+from loaderkit._base.system.resources import available_cpus
 from loaderkit._order.sharding import NoSharding, Sharding, ShardOptions, check_sharding
 from loaderkit._plan.bad_records import Tolerance
 from loaderkit._plan.stream_shape import batching_of, check_reach
 from loaderkit._runtime.executors.restart_policy import RestartPolicy
 from loaderkit._runtime.worker.reading import ReadOptions
-from loaderkit._system.resources import available_cpus
 from loaderkit.samplers import Sampler
 from loaderkit.samplers.protocol import length_of, min_records_of, num_records_of, random_parts_of, seed_of
 from loaderkit.sources.checked import check_source

@@ -1,7 +1,7 @@
 """The plan of an iterator: sampler, operations and shards of a loader joined, once the shards are known.
 
 A plan knows its whole stream and holds no position: it says how one follows on another (position.py) and which
-indices a step has. What the engine makes of it is decided in _iterator/open_scheduler.py.
+indices a step has. What the engine makes of it is decided in _loader/iterator/open_scheduler.py.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._mixture.stages import MixtureStages
 from loaderkit._order.facts import Facts
 from loaderkit._order.failure import Failure
 from loaderkit._order.index_limits import MOST_INDEX
 from loaderkit._order.loss import Loss
 from loaderkit._order.metadata import RecordMetadata
+from loaderkit._order.mixture.stages import MixtureStages
 from loaderkit._order.rng import generator
 from loaderkit._order.sharding import Shard, ShardOptions
 from loaderkit.errors import WorkerError

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._system.descriptors import above_standard
-from loaderkit._system.file_identity import FileIdentity
-from loaderkit._system.limits import most_open_files, naming_limits
-from loaderkit._system.shared_memory import goes_to_a_worker
+from loaderkit._base.system.descriptors import above_standard
+from loaderkit._base.system.file_identity import FileIdentity
+from loaderkit._base.system.limits import most_open_files, naming_limits
+from loaderkit._base.system.shared_memory import goes_to_a_worker
 
 from .range_reader import ObjectVersion
 from .read_plan import LOCAL_ALONE, LOCAL_GAP, plan_reads, slices_of

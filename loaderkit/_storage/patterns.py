@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 from urllib.parse import unquote
 
-from loaderkit._system.made_folder import MADE
+from loaderkit._base.system.made_folder import MADE
 
 from .addresses import SCHEME, is_remote, redacted
 from .braces import expand_braces

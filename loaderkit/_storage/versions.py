@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from loaderkit._system.shared_memory import goes_to_a_worker
+from loaderkit._base.system.shared_memory import goes_to_a_worker
 from loaderkit.errors import FileChangedError
 
 from .range_reader import MODIFIED, ObjectVersion, RangeReader

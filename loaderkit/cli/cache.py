@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._chunk_cache.cached_spans import CachedSpans
-from loaderkit._chunk_cache.chunk_numbers import ChunkNumbers
-from loaderkit._chunk_cache.folder_contents import FolderContents
-from loaderkit._chunk_cache.settings import Cache
-from loaderkit._record_index.check import ShardCheck
-from loaderkit._record_index.find import find_index
-from loaderkit._record_index.line_spans import readable_spans
-from loaderkit._record_index.record_index import RecordIndex
-from loaderkit._record_index.shard_set import ShardSet
+from loaderkit._storage.cache.cached_spans import CachedSpans
+from loaderkit._storage.cache.chunk_numbers import ChunkNumbers
+from loaderkit._storage.cache.folder_contents import FolderContents
+from loaderkit._storage.cache.settings import Cache
 from loaderkit._storage.range_reader import RangeReader
+from loaderkit.formats._index.check import ShardCheck
+from loaderkit.formats._index.find import find_index
+from loaderkit.formats._index.line_spans import readable_spans
+from loaderkit.formats._index.record_index import RecordIndex
+from loaderkit.formats._index.shard_set import ShardSet
 
 from .exit_status import ExitStatus, UsageError
 from .open_source import add_source_arguments, named_data, shown_name, usage_errors

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 
 from loaderkit._base.sizes import number_of_bytes
-from loaderkit._chunk_cache.settings import Cache
+from loaderkit._storage.cache.settings import Cache
 from loaderkit._storage.patterns import file_parts
 from loaderkit.formats import registry
+from loaderkit.formats._writing.formats import write_format as named_format
+from loaderkit.formats._writing.shard_function import unchanged
+from loaderkit.formats.map_shards import map_shards
+from loaderkit.formats.tar.unpacking import unpacked_parts
+from loaderkit.formats.write import write
 from loaderkit.sources import SubsetDataSource
-from loaderkit.sources.tar_unpacking import unpacked_parts
-from loaderkit.writing.formats import write_format as named_format
-from loaderkit.writing.map_shards import map_shards
-from loaderkit.writing.shard_function import unchanged
-from loaderkit.writing.write import write
 
 from .create import table_records
 from .exit_status import ExitStatus, UsageError

@@ -9,11 +9,11 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from loaderkit._base.system.platform import open_process
+from loaderkit._base.system.resources import available_cpus, available_memory
+from loaderkit._base.system.shared_memory import anonymous_file
 from loaderkit._base.version import __version__
-from loaderkit._loader.load import load
-from loaderkit._system.platform import open_process
-from loaderkit._system.resources import available_cpus, available_memory
-from loaderkit._system.shared_memory import anonymous_file
+from loaderkit.formats.load import load
 
 from .exit_status import ExitStatus
 from .output import Output, add_output_argument

@@ -5,14 +5,14 @@ import contextlib
 import os
 import sys
 
-from loaderkit._formats.scan import Scanner
-from loaderkit._record_index.build import build_counts, build_index
-from loaderkit._record_index.find import cached_path, locked_folder, path_beside
-from loaderkit._record_index.layout import MAGIC
-from loaderkit._record_index.part_file import ScanOptions
-from loaderkit._record_index.record_index import RecordIndex
-from loaderkit._record_index.scan_shard import REMOTE_WINDOW
-from loaderkit._record_index.shard_set import ShardSet
+from loaderkit._codecs.scan import Scanner
+from loaderkit.formats._index.build import build_counts, build_index
+from loaderkit.formats._index.find import cached_path, locked_folder, path_beside
+from loaderkit.formats._index.layout import MAGIC
+from loaderkit.formats._index.part_file import ScanOptions
+from loaderkit.formats._index.record_index import RecordIndex
+from loaderkit.formats._index.scan_shard import REMOTE_WINDOW
+from loaderkit.formats._index.shard_set import ShardSet
 
 from .exit_status import ExitStatus, UsageError
 from .open_source import add_source_arguments, named_data, shown_name, usage_errors

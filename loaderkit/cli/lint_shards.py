@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from loaderkit._record_index.record_index import RecordIndex
+from loaderkit.formats._index.record_index import RecordIndex
 
 from .findings import Finding
 from .open_source import OpenedSource

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._system.made_folder import MADE
-from loaderkit.writing.dropped import list_path
-from loaderkit.writing.map_shards import map_shards
-from loaderkit.writing.shard_jobs import sync
+from loaderkit._base.system.made_folder import MADE
+from loaderkit.formats._writing.dropped import list_path
+from loaderkit.formats._writing.shard_jobs import sync
+from loaderkit.formats.map_shards import map_shards
 
 from .exit_status import ExitStatus, UsageError
 from .named_function import named_function

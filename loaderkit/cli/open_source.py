@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._record_index.find import cached_path, find_index, path_beside
-from loaderkit._record_index.record_index import RecordIndex
-from loaderkit._record_index.shard_set import ShardSet
 from loaderkit._storage.addresses import is_remote
-from loaderkit.datasets.files import format_of_files, open_files
 from loaderkit.formats import registry
+from loaderkit.formats._datasets.files import format_of_files, open_files
+from loaderkit.formats._index.find import cached_path, find_index, path_beside
+from loaderkit.formats._index.record_index import RecordIndex
+from loaderkit.formats._index.shard_set import ShardSet
 from loaderkit.formats.built_in import FORMATS
-from loaderkit.sources.indexed import data_parts, distinct_paths
+from loaderkit.formats.indexed import data_parts, distinct_paths
 
 from .exit_status import UsageError
 from .printable import counted

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from loaderkit._system.progress_bar import progress_bar, rich_console
+from loaderkit._base.system.progress_bar import progress_bar, rich_console
 
 from .printable import printable
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from loaderkit._loader.loader import DataLoader, settings_of
 from loaderkit._order.metadata import RecordMetadata
+from loaderkit._source.naming import namer_of
 from loaderkit.errors import LoaderkitError
-from loaderkit.sources.naming import namer_of
 
 from .exit_status import ExitStatus, UsageError
 from .output import Output

@@ -5,8 +5,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from loaderkit._state.document import loads
-from loaderkit._state.state import State, merge
+from loaderkit._plan.state.document import loads
+from loaderkit._plan.state.state import State, merge
 from loaderkit.errors import StateError
 
 from .exit_status import UsageError

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from loaderkit._formats.scan import Malformed
-from loaderkit._formats.tar import NAME, RESERVED, SKIPPED, text_of
-from loaderkit._formats.tar_fields import DESCRIPTION, TarFields
-from loaderkit._formats.tar_members import Member, MemberReader
-from loaderkit._record_index.scan_shard import reading
-from loaderkit._record_index.shard_set import ShardSet
+from loaderkit._codecs.scan import Malformed
 from loaderkit.errors import DataFormatError
+from loaderkit.formats._index.scan_shard import reading
+from loaderkit.formats._index.shard_set import ShardSet
+from loaderkit.formats.tar.members import Member, MemberReader
+from loaderkit.formats.tar.scanner import NAME, RESERVED, SKIPPED, text_of
+from loaderkit.formats.tar.values import DESCRIPTION, TarFields
 
 
 class ScatteredTar:

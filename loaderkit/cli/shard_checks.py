@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._formats.scan import Malformed, Scanner, ShardScan
-from loaderkit._record_index.check import has_sample
-from loaderkit._record_index.record_index import RecordIndex
-from loaderkit._record_index.scan_shard import reading
-from loaderkit._record_index.shard_set import ShardSet
+from loaderkit._codecs.scan import Malformed, Scanner, ShardScan
+from loaderkit.formats._index.check import has_sample
+from loaderkit.formats._index.record_index import RecordIndex
+from loaderkit.formats._index.scan_shard import reading
+from loaderkit.formats._index.shard_set import ShardSet
 
 from .findings import Finding
 from .open_source import shown_names

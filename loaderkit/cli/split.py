@@ -7,16 +7,16 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from loaderkit._system.locked_folder import locked_folder
-from loaderkit._system.made_folder import Made, unfinished_folder
+from loaderkit._base.system.locked_folder import locked_folder
+from loaderkit._base.system.made_folder import Made, unfinished_folder
 from loaderkit.formats import registry
-from loaderkit.writing.formats import write_format as named_format
-from loaderkit.writing.parallel_encoding import encoded_by_workers
-from loaderkit.writing.run_jobs import made_of_format, run_jobs
-from loaderkit.writing.shard_jobs import DONE, sync
-from loaderkit.writing.shard_stream import write_by_size
-from loaderkit.writing.source_shard import SourceShards
-from loaderkit.writing.write_format import WriteFormat
+from loaderkit.formats._writing.formats import write_format as named_format
+from loaderkit.formats._writing.parallel_encoding import encoded_by_workers
+from loaderkit.formats._writing.run_jobs import made_of_format, run_jobs
+from loaderkit.formats._writing.shard_jobs import DONE, sync
+from loaderkit.formats._writing.shard_stream import write_by_size
+from loaderkit.formats._writing.source_shard import SourceShards
+from loaderkit.formats._writing.write_format import WriteFormat
 
 from .exit_status import ExitStatus, UsageError
 from .open_source import shown_name

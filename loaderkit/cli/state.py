@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from loaderkit._state.document import dumps
-from loaderkit._state.state import State
-from loaderkit._system.whole_file import whole_file
+from loaderkit._base.system.whole_file import whole_file
+from loaderkit._plan.state.document import dumps
+from loaderkit._plan.state.state import State
 from loaderkit.errors import StateError
 
 from .exit_status import ExitStatus, UsageError

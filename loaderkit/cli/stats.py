@@ -4,7 +4,7 @@ import argparse
 import json
 from typing import Any
 
-from loaderkit._system.whole_file import whole_file
+from loaderkit._base.system.whole_file import whole_file
 from loaderkit.offline.column_counts import column_stats
 
 from .exit_status import ExitStatus

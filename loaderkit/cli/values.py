@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._formats.example import parse_example
-from loaderkit._formats.scan import Malformed
+from loaderkit._codecs.example import parse_example
+from loaderkit._codecs.scan import Malformed
 
 from .exit_status import UsageError
 from .image_header import image_header

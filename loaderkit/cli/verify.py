@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from loaderkit._record_index.find import cached_path, other_set, path_beside
-from loaderkit._record_index.record_index import RecordIndex
-from loaderkit._record_index.shard_set import ShardSet
 from loaderkit.errors import DataFormatError
+from loaderkit.formats._index.find import cached_path, other_set, path_beside
+from loaderkit.formats._index.record_index import RecordIndex
+from loaderkit.formats._index.shard_set import ShardSet
 
 from .exit_status import UsageError
 from .findings import Finding, unreadable

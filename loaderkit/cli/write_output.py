@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from loaderkit._base.notes import notes_of
-from loaderkit._system.whole_file import partial_file
+from loaderkit._base.system.whole_file import partial_file
 from loaderkit.errors import DataFormatError
 from loaderkit.formats import registry
-from loaderkit.writing import formats
-from loaderkit.writing.parallel_encoding import encoded_by_workers
-from loaderkit.writing.record_stream import encoded_records, first_record
-from loaderkit.writing.shard_jobs import sync
-from loaderkit.writing.shard_stream import shard_writer
-from loaderkit.writing.write_format import RecordEncoder, WriteFormat
+from loaderkit.formats._writing import formats
+from loaderkit.formats._writing.parallel_encoding import encoded_by_workers
+from loaderkit.formats._writing.record_stream import encoded_records, first_record
+from loaderkit.formats._writing.shard_jobs import sync
+from loaderkit.formats._writing.shard_stream import shard_writer
+from loaderkit.formats._writing.write_format import RecordEncoder, WriteFormat
 
 from .exit_status import UsageError
 from .open_source import PIPE, shown_name

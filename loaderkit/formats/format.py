@@ -23,10 +23,10 @@ class Format:
             whose names say nothing.
         folder: whether the folder of this path is one data set of this format.
         source: `source(paths, **options)` is a data source; or "module:name" of it, imported at the first use.
-        scanner: finds the records of a file for an index, a `Scanner` of `loaderkit/_formats/scan.py`; as for `source`,
-            what makes it, or "module:name". None where the source has no index of ours.
-        writer: writes files, a `WriteFormat` of `loaderkit/writing/write_format.py`; what makes it, or "module:name".
-            None where loaderkit doesn't write them.
+        scanner: finds the records of a file for an index, a `Scanner` of `loaderkit/_codecs/scan.py`; what makes it, or
+            "module:name". None where the source has no index of ours.
+        writer: writes files, a `WriteFormat` of `loaderkit/formats/_writing/write_format.py`; what makes it, or
+            "module:name". None where loaderkit doesn't write them.
         options: given to the source and the scanner, such as {"delimiter": "\\t"}.
         verify: options of the source with which it compares each record with the file's own checksum.
         one_file: whether a source reads one file or folder, and takes its path in place of a list.

@@ -5,8 +5,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from loaderkit._loader.element_spec import ArraySpec
 from loaderkit._loader.loader import DataLoader
+from loaderkit.transforms.element_spec import ArraySpec
 
 __all__ = ["dataset"]
 

@@ -10,7 +10,7 @@ import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 from loaderkit._base.tree import map_leaves
-from loaderkit._iterator.iterator import DataLoaderIterator
+from loaderkit._loader.iterator.iterator import DataLoaderIterator
 from loaderkit._loader.loader import DataLoader, settings_of
 from loaderkit.samplers import KeysSampler
 from loaderkit.transforms import Batch

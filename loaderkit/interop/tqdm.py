@@ -1,5 +1,53 @@
-"""tqdm: a bar over a loader or its iterator."""
+"""`lk.interop.tqdm.progress`: a bar of tqdm over a loader's iterator."""
 
-from loaderkit.observe.progress import progress
+from __future__ import annotations
 
-__all__ = ["progress"]
+from typing import Any
+
+from loaderkit._base.extras import missing_library
+from loaderkit._engine.stats.text import percent
+
+
+def progress(it: Any, **tqdm_options: Any) -> Any:
+    """A bar of tqdm over an iterator: right after a resume, with the share of the time in which next() was blocked.
+
+    The bar begins at `it.step` and ends at `it.step + it.remaining`, so restore before you make it; an endless stream
+    has no total. The share is that of `it.stats().waiting`, asked for when the bar is drawn; under JAX a blocked next()
+    needn't mean an idle device. Your own `bar.set_postfix(loss=...)` stands before it.
+
+    Args:
+        it: of a loader, or a `device_iterator`.
+        tqdm_options: `desc`, `mininterval` and the others of tqdm; they go before what is said above.
+
+    TypeError for another iterator or a loader; ImportError naming the extra where tqdm isn't installed.
+
+    >>> import io
+    >>> import loaderkit as lk
+    >>> it = iter(lk.load(range(64), num_epochs=1, batch_size=8))
+    >>> it.seek(3)
+    >>> bar = progress(it, file=io.StringIO())
+    >>> bar.n, bar.total, len(list(bar))
+    (3, 8, 5)
+    """
+    if not all(hasattr(it, name) for name in ("__next__", "step", "remaining", "stats")):
+        raise TypeError(
+            f"it: expected an iterator of a loader or a device_iterator, got {type(it).__name__}; "
+            "write lk.interop.tqdm.progress(iter(loader))"
+        )
+    try:
+        from tqdm import tqdm
+    except ImportError as error:
+        raise missing_library("lk.interop.tqdm.progress needs", "tqdm", "progress") from error
+
+    class Bar(tqdm):  # type: ignore[misc]  # tqdm has no types
+        @property
+        def format_dict(self) -> dict[str, Any]:
+            shown: dict[str, Any] = super().format_dict
+            waiting = self.iterable.stats().waiting
+            if waiting is not None:
+                blocked = f"blocked {percent(waiting)}"
+                shown["postfix"] = f"{shown['postfix']}, {blocked}" if shown["postfix"] else blocked
+            return shown
+
+    total = None if it.remaining is None else it.step + it.remaining
+    return Bar(it, **{"initial": it.step, "total": total, **tqdm_options})

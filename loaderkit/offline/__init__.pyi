@@ -1,4 +1,4 @@
-from loaderkit.writing.map_shards import map_shards as map_shards
+from loaderkit.formats.map_shards import map_shards as map_shards
 
 from .array_file import read_array as read_array
 from .array_file import read_labels as read_labels

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from loaderkit._base.integers import at_least
+from loaderkit._base.system.progress_bar import progress_bar
 from loaderkit._loader.one_pass import one_pass
 from loaderkit._order.mixing import fold
-from loaderkit._system.progress_bar import progress_bar
 from loaderkit.sources.checked import check_source
 from loaderkit.transforms.base import Batch
 

@@ -17,21 +17,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._base.canonical_json import canonical
+from loaderkit._base.system.locked_folder import locked_folder
+from loaderkit._base.system.made_folder import Made, delete_finished_work, unfinished_folder
+from loaderkit._base.system.progress_bar import progress_bar
+from loaderkit._base.system.resume import goes_on_from
 from loaderkit._loader.loader import DataLoader
 from loaderkit._loader.one_pass import one_pass
 from loaderkit._runtime.worker.bad_record_handler import OnRecordError
 from loaderkit._runtime.worker.reading import ReadOptions
-from loaderkit._system.locked_folder import locked_folder
-from loaderkit._system.made_folder import Made, delete_finished_work, unfinished_folder
-from loaderkit._system.progress_bar import progress_bar
-from loaderkit._system.resume import goes_on_from
+from loaderkit._source.content import sampled_keys
+from loaderkit._source.fingerprint import fingerprint_of
+from loaderkit._source.naming import namer_of
+from loaderkit._source.protocol import read_record
 from loaderkit.errors import CheckpointMismatchError, StateError
+from loaderkit.formats._writing.made_of import made_of
 from loaderkit.sources.checked import check_source
-from loaderkit.sources.content import sampled_keys
-from loaderkit.sources.fingerprint import fingerprint_of
-from loaderkit.sources.made_of import made_of
-from loaderkit.sources.naming import namer_of
-from loaderkit.sources.protocol import read_record
 from loaderkit.transforms.base import Batch, Map
 from loaderkit.transforms.parameters import parameters_of
 

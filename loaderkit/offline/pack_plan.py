@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from loaderkit._base.block_checksums import damaged
+from loaderkit._order.packing.block import COUNTS, FRAME_WORDS, Frame, UInt32Array, body_words, unpack_pieces
 from loaderkit._order.permutation import Int64Array
-from loaderkit._packing.block import COUNTS, FRAME_WORDS, Frame, UInt32Array, body_words, unpack_pieces
 from loaderkit.samplers.protocol import Sampler, record_keys_of
 
 from .plan_file import ADVICE, PlanSettings

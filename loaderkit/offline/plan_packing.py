@@ -13,18 +13,18 @@ import numpy.typing as npt
 
 from loaderkit._base.canonical_json import canonical
 from loaderkit._base.integers import at_least
+from loaderkit._base.system.progress_bar import progress_bar
 from loaderkit._loader.loader import DataLoader
 from loaderkit._order.mixing import fold
-from loaderkit._packing.block import (
+from loaderkit._order.packing.block import (
     FRAME_WORDS,
     MOST_DOCUMENTS,
     MOST_PIECES,
     UInt32Array,
     checked_rules,
     plan_block,
-)  # fmt: skip
-from loaderkit._packing.pieces import Long
-from loaderkit._system.progress_bar import progress_bar
+)
+from loaderkit._order.packing.pieces import Long
 from loaderkit.samplers.chunks import ChunkSampler
 from loaderkit.samplers.epochs import IndexSampler, SequentialSampler
 from loaderkit.samplers.protocol import (

@@ -20,11 +20,11 @@ import numpy as np
 import numpy.typing as npt
 
 from loaderkit._base.integers import at_least
-from loaderkit._mixture.lanes import Lanes
-from loaderkit._mixture.runs import ABSENT, NO_TURN, MixtureRun, MixtureRuns, RunSettings, runs_of
-from loaderkit._mixture.shares import Weight, fractions_of, integer_weights
-from loaderkit._mixture.stages import MixtureStages
 from loaderkit._order.mixing import fold
+from loaderkit._order.mixture.lanes import Lanes
+from loaderkit._order.mixture.runs import ABSENT, NO_TURN, MixtureRun, MixtureRuns, RunSettings, runs_of
+from loaderkit._order.mixture.shares import Weight, fractions_of, integer_weights
+from loaderkit._order.mixture.stages import MixtureStages
 from loaderkit._order.permutation import Int64Array
 from loaderkit._order.sharding import Sharding, check_sharding
 
@@ -94,8 +94,8 @@ class MixedSampler(BulkSampler):
     `weights` stays as it was given, in a copy; `stages` says which hold, also those of `reweighed` and of a state.
 
     After any prefix each component was read as its locals 0 to c-1, and for order="even" c is closer than 1 to
-    weight * index; `loaderkit/_mixture/order.py` says the bound for more than 65,536 parts of weight. The shares that
-    hold exactly are those of the repr.
+    weight * index; `loaderkit/_order/mixture/order.py` says the bound for more than 65,536 parts of weight. The shares
+    that hold exactly are those of the repr.
 
     A value of the wrong type is a TypeError; a value out of range, a component without records, an end without
     `when_exhausted`, and a stage that begins behind the mixture's end are ValueErrors.

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from fractions import Fraction
 
-from loaderkit._mixture.order import order_of
-from loaderkit._mixture.shares import integer_weights
-from loaderkit._mixture.stages import MixtureStages
+from loaderkit._order.mixture.order import order_of
+from loaderkit._order.mixture.shares import integer_weights
+from loaderkit._order.mixture.stages import MixtureStages
 
 from .protocol import Sampler
 
@@ -26,7 +26,7 @@ def components_text(components: Mapping[str, Sampler]) -> str:
 def stages_text(stages: MixtureStages) -> str:
     """The weights of the first two stages, in the integers of their orders, which are rounded ones of what was given.
 
-    >>> from loaderkit._mixture.stages import MixtureStage
+    >>> from loaderkit._order.mixture.stages import MixtureStage
     >>> stages_text(MixtureStages((MixtureStage(0, {"a": Fraction(1, 2), "b": Fraction(1)}),)))
     "{'a': 1, 'b': 2}"
     """

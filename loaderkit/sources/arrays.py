@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from loaderkit._base.tree import flatten, paths, unflatten
+from loaderkit._source.content import content_hash, sampled_keys
+from loaderkit._source.record_key import check_key, check_keys
 
-from .content import content_hash, sampled_keys
-from .record_key import check_key, check_keys
 from .shared_arrays import MappedArray, SharedArrays
 
 

@@ -5,9 +5,10 @@ from collections.abc import Iterable, Mapping
 from os import PathLike
 from typing import Any
 
+from loaderkit._source.record_key import short_repr
+from loaderkit._source.tables import source_instead
+
 from .arrays import ArrayDataSource
-from .record_key import short_repr
-from .tables import source_instead
 
 _LONGEST_SHOWN = 200  # characters of a path in an error
 

@@ -13,13 +13,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from loaderkit._base.structure import Structure
 from loaderkit._base.tree import flatten, unflatten
+from loaderkit._source.fingerprint import fingerprint_of
+from loaderkit._source.naming import namer_of
+from loaderkit._source.optional import (
+    ColumnsDifferError,
+    advised_bytes,
+    advised_chunk,
+    column_reader,
+    lacking,
+    many_reader,
+)
+from loaderkit._source.protocol import holds_own_objects, read_record, read_records
+from loaderkit._source.record_key import check_key, check_keys
 
-from .fingerprint import fingerprint_of
-from .naming import namer_of
-from .optional import ColumnsDifferError, advised_bytes, advised_chunk, column_reader, lacking, many_reader
 from .parts import calls_of_parts, parts_of, parts_repr
-from .protocol import holds_own_objects, read_record, read_records
-from .record_key import check_key, check_keys
 
 _MOST_SMALL = 1 << 16  # places that fit in uint16
 # Keys found together: of 256 each costs 90 ns more than in its own source, one alone 230 ns, of 32 each 270 ns.
@@ -250,7 +257,7 @@ class ConcatDataSource:
         feeds = [getattr(source, "chunk_feed", None) for source in self._sources]
         if all(feed is None for feed in feeds):
             return None
-        from loaderkit._chunk_cache.joint_feed import JointChunkFeed
+        from loaderkit._storage.cache.joint_feed import JointChunkFeed
 
         return JointChunkFeed(feeds, self._ends)
 

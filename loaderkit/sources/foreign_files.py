@@ -9,12 +9,12 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from loaderkit._system.file_identity import FileIdentity, Files
+from loaderkit._base.system.file_identity import FileIdentity, Files
+from loaderkit._source.tables import library_names
 
 from .concat import ConcatDataSource
 from .mapped import MapDataSource
 from .subset import SubsetDataSource
-from .tables import library_names
 from .zipped import ZipDataSource
 
 

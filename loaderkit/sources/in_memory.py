@@ -20,14 +20,14 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from loaderkit._base.notes import text_of
-from loaderkit._system.byte_order import reduce_array
-from loaderkit._system.importable import lives_here_alone
+from loaderkit._base.system.byte_order import reduce_array
+from loaderkit._base.system.importable import lives_here_alone
+from loaderkit._source.content import content_hash, sampled_keys
+from loaderkit._source.record_key import check_key
+from loaderkit._source.tables import rows_instead
 from loaderkit.errors import TransportError
 
-from .content import content_hash, sampled_keys
-from .record_key import check_key
 from .shared_arrays import ALIGNMENT, SharedArrays
-from .tables import rows_instead
 
 
 class InMemoryDataSource:

@@ -17,8 +17,8 @@ import zlib
 from typing import Any
 
 from loaderkit._base.canonical_json import canonical
-from loaderkit._system.descriptors import above_standard
-from loaderkit._system.waited_lock import waited_lock
+from loaderkit._base.system.descriptors import above_standard
+from loaderkit._base.system.waited_lock import waited_lock
 from loaderkit.errors import DataFormatError
 
 _MAGIC = b"LKCACHE1"

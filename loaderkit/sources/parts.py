@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from reprlib import repr as _short
 from typing import Any
 
+from loaderkit._source.optional import advised_calls, many_reader
+from loaderkit._source.record_key import short_repr
+
 from .checked import require_methods
-from .optional import advised_calls, many_reader
-from .record_key import short_repr
 
 # A call in bulk takes a task's records: in place of the 4 that a source on a server advises 32 single reads are in
 # flight, as many requests as a process makes at once.

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from loaderkit._base.integers import not_an_int
-
-from .record_key import check_key, check_keys
+from loaderkit._source.record_key import check_key, check_keys
 
 
 class RangeDataSource:

@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._system.descriptors import above_standard
-from loaderkit._system.file_identity import FileIdentity, WatchedFile, file_changed
-from loaderkit._system.shared_memory import SharedBuffer, goes_to_a_worker
-
-from .content import content_hash, sampled_keys
+from loaderkit._base.system.descriptors import above_standard
+from loaderkit._base.system.file_identity import FileIdentity, WatchedFile, file_changed
+from loaderkit._base.system.shared_memory import SharedBuffer, goes_to_a_worker
+from loaderkit._source.content import content_hash, sampled_keys
 
 ALIGNMENT = 64  # bytes, of each array's start: a cache line, and the alignment of numpy's own allocations
 

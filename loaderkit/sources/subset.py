@@ -10,14 +10,15 @@ from typing import Any, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from loaderkit._source.fingerprint import fingerprint_of
+from loaderkit._source.naming import namer_of
+from loaderkit._source.optional import advised_chunk, column_reader, lacking, many_reader
+from loaderkit._source.protocol import read_record, read_records
+from loaderkit._source.record_key import check_key, check_keys, short_repr
+from loaderkit._source.source_advice import SourceAdvice
+
 from .checked import require_methods
-from .fingerprint import fingerprint_of
-from .naming import namer_of
-from .optional import advised_chunk, column_reader, lacking, many_reader
-from .protocol import read_record, read_records
-from .record_key import check_key, check_keys, short_repr
 from .shared_arrays import SharedArrays
-from .source_advice import SourceAdvice
 
 
 class _KeyTable:

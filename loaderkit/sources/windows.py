@@ -9,12 +9,12 @@ from numpy.typing import ArrayLike, NDArray
 from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.integers import at_least
 from loaderkit._base.tree import StructureMismatch, flatten, map_leaves, typed_columns, unflatten
+from loaderkit._source.fingerprint import fingerprint_of
+from loaderkit._source.optional import advised_calls, column_reader, lacking, many_reader
+from loaderkit._source.protocol import read_records
+from loaderkit._source.record_key import check_key, check_keys, short_repr
 
 from .checked import require_methods
-from .fingerprint import fingerprint_of
-from .optional import advised_calls, column_reader, lacking, many_reader
-from .protocol import read_records
-from .record_key import check_key, check_keys, short_repr
 
 
 class WindowDataSource:

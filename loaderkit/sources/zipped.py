@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from loaderkit._base.tree import flatten
+from loaderkit._source.fingerprint import fingerprint_of
+from loaderkit._source.naming import namer_of
+from loaderkit._source.optional import advised_chunk, column_reader, lacking, many_reader
+from loaderkit._source.protocol import read_record, read_records
+from loaderkit._source.record_key import check_key, check_keys
 
-from .fingerprint import fingerprint_of
-from .naming import namer_of
-from .optional import advised_chunk, column_reader, lacking, many_reader
 from .parts import calls_of_parts, parts_of, parts_repr
-from .protocol import read_record, read_records
-from .record_key import check_key, check_keys
 
 
 class ZipDataSource:

@@ -9,11 +9,11 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from loaderkit.datasets.open import open as open_records
+from loaderkit._source.protocol import read_record
 from loaderkit.formats import registry
 from loaderkit.formats.format import Format
-from loaderkit.sources.protocol import read_record
-from loaderkit.writing.write import write
+from loaderkit.formats.open import open as open_records
+from loaderkit.formats.write import write
 
 from .conformance import Check, ConformanceReport, Skip, check, expect, expect_same, run_checks
 from .snapshot import snapshot_of

@@ -15,8 +15,8 @@ from loaderkit._base.integers import at_least
 from loaderkit._base.notes import text_of
 from loaderkit._base.tree import flatten
 from loaderkit._order.rng import RecordRng
+from loaderkit._source.content import stable_repr
 from loaderkit.samplers.protocol import SEED_LIMIT
-from loaderkit.sources.content import stable_repr
 from loaderkit.transforms.base import Batch, Filter, Map, RandomMap, Transformation, label_of
 from loaderkit.transforms.operations import Operation, as_operations
 from loaderkit.transforms.parameters import parameters_of

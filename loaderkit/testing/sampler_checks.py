@@ -11,7 +11,7 @@ import numpy as np
 from loaderkit._base.integers import at_least
 from loaderkit._base.notes import text_of
 from loaderkit._order.sharding import Sharding
-from loaderkit._state.strict_json import find_problem
+from loaderkit._plan.state.strict_json import find_problem
 from loaderkit.samplers.optional import (
     batch_of,
     components_of,

@@ -10,10 +10,10 @@ import numpy as np
 from loaderkit._base.integers import at_least
 from loaderkit._base.notes import text_of
 from loaderkit._base.tree import flatten, paths
+from loaderkit._source.fingerprint import fingerprint_of
+from loaderkit._source.protocol import read_record
 from loaderkit.sources.checked import check_source as refuse_text
 from loaderkit.sources.checked import require_methods
-from loaderkit.sources.fingerprint import fingerprint_of
-from loaderkit.sources.protocol import read_record
 
 from .conformance import Check, ConformanceReport, Mismatch, Skip, check, expect, expect_same, run_checks
 from .snapshot import snapshot_of

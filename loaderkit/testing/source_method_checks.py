@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._state.strict_json import find_problem
-from loaderkit.sources.fingerprint import fingerprint_of
-from loaderkit.sources.naming import has_names
-from loaderkit.sources.optional import advised_calls, advised_chunk, column_reader, many_reader
+from loaderkit._plan.state.strict_json import find_problem
+from loaderkit._source.fingerprint import fingerprint_of
+from loaderkit._source.naming import has_names
+from loaderkit._source.optional import advised_calls, advised_chunk, column_reader, many_reader
 
 from .conformance import Check, Skip, check, expect, expect_same
 from .snapshot import Snapshot, snapshot_of

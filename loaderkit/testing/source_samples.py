@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from loaderkit._base.notes import text_of
-from loaderkit.sources.fingerprint import fingerprint_of
-from loaderkit.sources.protocol import read_record
-from loaderkit.sources.record_key import short_repr
+from loaderkit._source.fingerprint import fingerprint_of
+from loaderkit._source.protocol import read_record
+from loaderkit._source.record_key import short_repr
 from loaderkit.transforms.stack import stack
 
 from .conformance import Mismatch, Skip, expect, expect_same

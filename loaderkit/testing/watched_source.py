@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from loaderkit._base.tree import flatten, paths, unflatten
+from loaderkit._source.naming import namer_of
 from loaderkit.errors import PurityError
-from loaderkit.sources.naming import namer_of
 
 from .snapshot import Snapshot, copied, difference, snapshot_of
 

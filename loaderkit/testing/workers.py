@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import cloudpickle
 
+from loaderkit._base.system.shared_memory import receiving, sending
 from loaderkit._loader.one_pass import one_pass
-from loaderkit._system.shared_memory import receiving, sending
 from loaderkit.sources import RangeDataSource
 from loaderkit.transforms.base import Map
 

@@ -1,5 +1,3 @@
-from loaderkit._loader.element_spec import ArraySpec as ArraySpec
-
 from . import decode as decode
 from . import features as features
 from . import image as image
@@ -12,6 +10,7 @@ from .base import MapWithIndex as MapWithIndex
 from .base import RandomMap as RandomMap
 from .base import Transformation as Transformation
 from .base import Window as Window
+from .element_spec import ArraySpec as ArraySpec
 from .pack import Pack as Pack
 from .pad_batch import PadBatch as PadBatch
 from .pad_to import PadTo as PadTo

@@ -4,7 +4,7 @@ import json
 import threading
 from collections.abc import Collection
 
-from loaderkit._files.state_files import load_async, save_async
+from loaderkit._loader.state_files import load_async, save_async
 
 
 class Counter:

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from stand_in import Counter
 
-from loaderkit._files import state_files as _checkpoint_files
-from loaderkit._files.state_files import document_name, load_async, read_state, save_async, write_document
+from loaderkit._loader import state_files as _checkpoint_files
+from loaderkit._loader.state_files import document_name, load_async, read_state, save_async, write_document
 from loaderkit.errors import StateError
 
 
@@ -224,7 +224,7 @@ def test_an_object_store_gets_one_whole_object():
 WRITER = """
 import os, signal, sys
 from pathlib import Path
-from loaderkit._files.state_files import write_document
+from loaderkit._loader.state_files import write_document
 
 directory, moment = Path(sys.argv[1]), sys.argv[2]
 
@@ -305,7 +305,7 @@ def test_a_refused_state_names_its_directory(tmp_path):
 
 def test_the_files_need_no_optional_library():
     """The iterator imports this code, so it must not bring in Orbax or JAX."""
-    code = "import sys, loaderkit._files.state_files; print({'orbax', 'jax'} & set(sys.modules))"
+    code = "import sys, loaderkit._loader.state_files; print({'orbax', 'jax'} & set(sys.modules))"
     shown = subprocess.run(
         [sys.executable, "-c", code], env=_environment(), capture_output=True, text=True, check=True
     )

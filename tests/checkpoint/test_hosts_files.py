@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import loaderkit as lk
-from loaderkit._files import state_files as _checkpoint_files
-from loaderkit._files.state_files import document_name, read_state, restore_from
+from loaderkit._loader import state_files as _checkpoint_files
+from loaderkit._loader.state_files import document_name, read_state, restore_from
 from loaderkit.errors import StateError
 
 

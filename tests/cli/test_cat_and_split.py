@@ -12,7 +12,7 @@ import pytest
 from small_archives import tar_of
 
 import loaderkit as lk
-from loaderkit.writing.tar import TarShardWriter
+from loaderkit.formats.tar.writer import TarShardWriter
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "loaderkit"]
@@ -177,7 +177,7 @@ def test_ctrl_c(loaderkit, tars, monkeypatch):
 KILLED = """
 import os, signal
 from loaderkit.cli import main
-from loaderkit.writing.tar import TarShardWriter
+from loaderkit.formats.tar.writer import TarShardWriter
 add, count = TarShardWriter.add, []
 def killed(self, encoded):
     add(self, encoded)

@@ -10,7 +10,7 @@ import pytest
 from small_archives import tar_of, tfrecord_of
 
 import loaderkit as lk
-from loaderkit.writing import shard_jobs
+from loaderkit.formats._writing import shard_jobs
 
 RECORDS = [(f"{k:04d}", {"cls": b"%d" % (k % 7), "jpg": bytes([k]) * k}) for k in range(60)]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from small_archives import tar_of
 
-from loaderkit._record_index.record_index import RecordIndex
+from loaderkit.formats._index.record_index import RecordIndex
 
 ROOT = Path(__file__).parents[2]
 

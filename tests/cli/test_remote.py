@@ -2,7 +2,7 @@
 
 import pytest
 
-from loaderkit._record_index.record_index import RecordIndex
+from loaderkit.formats._index.record_index import RecordIndex
 
 
 @pytest.fixture

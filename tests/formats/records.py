@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import google_crc32c
 
-from loaderkit._formats.scan import ReadAt
+from loaderkit._codecs.scan import ReadAt
 
 
 def read_of(data: bytes) -> ReadAt:

@@ -10,10 +10,10 @@ from formats.records import read_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loaderkit._formats import lines as module
-from loaderkit._formats.checksums import data_crc32c
-from loaderkit._formats.csv_rows import CsvFormat, RowParser
-from loaderkit._formats.scan import Malformed
+from loaderkit._codecs.checksums import data_crc32c
+from loaderkit._codecs.scan import Malformed
+from loaderkit.formats.text import line_scanner as module
+from loaderkit.formats.text.csv_rows import CsvFormat, RowParser
 
 FORMATS = st.sampled_from([CsvFormat(), CsvFormat("\t"), CsvFormat("|", "'"), CsvFormat("^", "]")])
 WINDOWS = st.integers(3, 12)  # the first has the mark whole

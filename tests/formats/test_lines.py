@@ -9,10 +9,10 @@ from formats.records import read_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loaderkit._formats import lines as module
-from loaderkit._formats.checksums import data_crc32c
-from loaderkit._formats.lines import JsonLinesFormat, LinesFormat
-from loaderkit._formats.scan import Malformed
+from loaderkit._codecs.checksums import data_crc32c
+from loaderkit._codecs.scan import Malformed
+from loaderkit.formats.text import line_scanner as module
+from loaderkit.formats.text.line_scanner import JsonLinesFormat, LinesFormat
 
 TEXTS = st.lists(st.sampled_from([b"\n", b"\r\n", b"\r", b"a", b"bc", " é".encode(), b"\x00"])).map(b"".join)
 WINDOWS = st.integers(1, 20)

@@ -14,10 +14,10 @@ FASTA = '''
 
 import numpy as np
 
-from loaderkit._formats.checksums import span_checksums
-from loaderkit._formats.scan import Malformed, ShardScan
+from loaderkit._codecs.checksums import span_checksums
+from loaderkit._codecs.scan import Malformed, ShardScan
 from loaderkit.formats import Format
-from loaderkit.sources.indexed import IndexedDataSource
+from loaderkit.formats.indexed import IndexedDataSource
 
 
 class Scanner:

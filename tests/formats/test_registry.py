@@ -90,7 +90,7 @@ def test_a_format_is_what_the_tables_of_before_said():
     assert {*registry.writable()} == {*WRITTEN}
     for name, (module, cls) in WRITTEN.items():
         found = registry.of_name(name)
-        assert found.writer == f"loaderkit.writing.{module}:{cls}"
+        assert found.writer == f"loaderkit.formats._writing.{module}:{cls}"
         assert found.make_writer().name == name and found.make_writer().extension == found.extensions[0]
     for name, source in OPENED.items():
         assert registry.of_name(name).source_name == source

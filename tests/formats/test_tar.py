@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loaderkit._formats.scan import Malformed, ShardScan
-from loaderkit._formats.tar import TarFormat
-from loaderkit._formats.tar_record import plain_keys
+from loaderkit._codecs.scan import Malformed, ShardScan
+from loaderkit.formats.tar.record import plain_keys
+from loaderkit.formats.tar.scanner import TarFormat
 
 FORMATS = {"ustar": tarfile.USTAR_FORMAT, "pax": tarfile.PAX_FORMAT, "gnu": tarfile.GNU_FORMAT}
 

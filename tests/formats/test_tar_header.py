@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loaderkit._formats.scan import Malformed
-from loaderkit._formats.tar import TarFormat
-from loaderkit._formats.tar_header import checksums_hold, number
+from loaderkit._codecs.scan import Malformed
+from loaderkit.formats.tar.header import checksums_hold, number
+from loaderkit.formats.tar.scanner import TarFormat
 
 GIB = 1 << 30
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loaderkit._formats.tar_writing import END_MARK, headers, member
+from loaderkit.formats.tar.encoding import END_MARK, headers, member
 
 NAMES = [
     b"a.x",

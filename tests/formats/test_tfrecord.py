@@ -12,8 +12,7 @@ from formats.records import read_of, tfrecord
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loaderkit._formats import tfrecord as module
-from loaderkit._formats.checksums import (
+from loaderkit._codecs.checksums import (
     all_masked,
     crc32c_of_integer,
     crc32c_of_integers,
@@ -21,8 +20,9 @@ from loaderkit._formats.checksums import (
     masked,
     span_checksums,
 )
-from loaderkit._formats.scan import Malformed, ShardScan
-from loaderkit._formats.tfrecord import TFRecordFormat, data_of
+from loaderkit._codecs.scan import Malformed, ShardScan
+from loaderkit.formats.tfrecord import scanner as module
+from loaderkit.formats.tfrecord.scanner import TFRecordFormat, data_of
 
 RECORDS = st.lists(st.binary(max_size=40), max_size=30)
 
@@ -167,6 +167,6 @@ def test_checksums_of_spans(records, window, unit):
     data = bytes(unit) + b"".join(records)
     starts = np.array([1, *accumulate((len(r) // unit for r in records), initial=1)][1:], np.uint64)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("loaderkit._formats.checksums._WINDOW", window)
+        patch.setattr("loaderkit._codecs.checksums._WINDOW", window)
         checksums = span_checksums(read_of(data), starts, unit)
     assert checksums.tolist() == [data_crc32c()(record) for record in records]

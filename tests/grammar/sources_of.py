@@ -108,7 +108,7 @@ def _file(word: str, count: int) -> Path:
     elif word == "lmdb":
         import lmdb
 
-        from loaderkit._formats.record_codec import encode_record
+        from loaderkit._codecs.record_codec import encode_record
 
         with lmdb.open(str(path)) as env, env.begin(write=True) as transaction:
             for key in range(count):

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 import loaderkit as lk
-from loaderkit._system.shared_memory import SharedBuffer
+from loaderkit._base.system.shared_memory import SharedBuffer
 from loaderkit.interop.grain import _shared_memory
 from loaderkit.interop.jax import device_iterator
 

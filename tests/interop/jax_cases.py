@@ -20,8 +20,8 @@ from jax.sharding import PartitionSpec as P
 
 import loaderkit as lk
 from loaderkit._order.rng import child_of
-from loaderkit._state import identity
-from loaderkit._state.document import STREAM_VERSION
+from loaderkit._plan.state import identity
+from loaderkit._plan.state.document import STREAM_VERSION
 from loaderkit.interop.jax.keys import record_key
 
 ROWS = 16

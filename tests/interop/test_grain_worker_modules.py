@@ -25,9 +25,7 @@ def test_a_worker_of_a_grain_script_imports_no_loader():
     found = next(iter(loader))
     sides = (
         "_plan",
-        "_iterator",
         "_loader",
-        "_state",
         "samplers",
         "_runtime.executors",
         "interop.grain.data_loader",

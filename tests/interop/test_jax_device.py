@@ -17,10 +17,10 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceShardin
 from memory_store import MemoryStore
 
 import loaderkit as lk
+from loaderkit._base.system.versions import present_versions
 from loaderkit._loader.loader import variant_of
+from loaderkit._plan.state.identity import agreement_of, notes_of
 from loaderkit._runtime.cluster.agreement import agree
-from loaderkit._state.identity import agreement_of, notes_of
-from loaderkit._system.versions import present_versions
 from loaderkit.interop.jax import device
 from loaderkit.interop.jax.announced import announced_processes, check_initialized
 from loaderkit.interop.jax.keys import record_key

@@ -11,7 +11,7 @@ import pytest
 from jax_run import ROOT, run
 from ports import free_port
 
-from loaderkit.demo.digits import write_digits
+from loaderkit.cli.demo.digits import write_digits
 
 CASE = Path(__file__).parent / "train_case.py"
 STEPS = 16

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import loaderkit as lk
-from loaderkit._mixture.order import order_of
+from loaderkit._order.mixture.order import order_of
 
 LENGTHS = {"web": 30, "code": 40, "books": 50}
 OFFSETS = {"web": 0, "code": 30, "books": 70}

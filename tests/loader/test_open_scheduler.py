@@ -10,7 +10,7 @@ import loaderkit as lk
 from loaderkit._engine.outputs import Outputs
 from loaderkit._engine.pace import Pace
 from loaderkit._engine.scheduler import SchedulerContext
-from loaderkit._iterator.open_scheduler import open_scheduler
+from loaderkit._loader.iterator.open_scheduler import open_scheduler
 
 COUNT = 48
 

@@ -10,7 +10,7 @@ from hosts import shards, together
 
 import loaderkit as lk
 from loaderkit._loader import part_dtypes, parts
-from loaderkit._mixture.runs import MixtureRuns
+from loaderkit._order.mixture.runs import MixtureRuns
 from loaderkit._runtime.worker.reading import RecordReader
 
 SINGLE = [{"x": np.float32(key), "y": key} for key in range(40)]

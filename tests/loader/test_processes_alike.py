@@ -15,8 +15,8 @@ from internals import plan_of
 from memory_store import MemoryStore
 
 import loaderkit as lk
-from loaderkit._state.identity import name_of
-from loaderkit._system.numerics import numerics
+from loaderkit._base.system.numerics import numerics
+from loaderkit._plan.state.identity import name_of
 
 
 class Elsewhere(MemoryStore):
@@ -199,7 +199,9 @@ def test_processes_whose_libraries_compute_other_last_bits_are_told(library):
 
 def test_the_probe_depends_on_kernels_and_not_on_threads():
     """numpy and OpenBLAS are told to use the loops of an older processor, with the same versions."""
-    script = "from loaderkit._system.numerics import numerics; import json; print(json.dumps(numerics()))"
+    script = (
+        "from loaderkit._base.system.numerics import numerics; import json; print(json.dumps(numerics()))"
+    )
 
     def found(**environment: str) -> dict[str, str]:
         ran = subprocess.run(

@@ -13,7 +13,7 @@ import loaderkit as lk
 from loaderkit._loader.loader import variant_of
 from loaderkit._runtime.executors import record_names as names
 from loaderkit._runtime.executors.record_names import RecordNames
-from loaderkit.sources.naming import namer_of
+from loaderkit._source.naming import namer_of
 from loaderkit.testing.watched_source import WatchedSource
 
 FEW = {"worker_count": 1, "task_rows": 1}

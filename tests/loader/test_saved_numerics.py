@@ -12,7 +12,7 @@ import pytest
 
 import loaderkit as lk
 from loaderkit._base.canonical_json import digest
-from loaderkit._system.numerics import numerics
+from loaderkit._base.system.numerics import numerics
 
 
 def loader_of(*operations: Any) -> lk.DataLoader:

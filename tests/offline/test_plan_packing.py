@@ -18,8 +18,8 @@ from packing_twins import naive_rows
 
 import loaderkit as lk
 from loaderkit._order.mixing import fold
+from loaderkit._order.packing.block import Frame
 from loaderkit._order.permutation import Permutation
-from loaderkit._packing.block import Frame
 from loaderkit.offline import plan_packing as module
 from loaderkit.offline.array_file import open_array
 

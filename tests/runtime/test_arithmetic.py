@@ -17,10 +17,10 @@ from child_scripts import run
 from runtime_loaders import numbers
 
 import loaderkit as lk
-import loaderkit._system.one_thread as one_thread
-from loaderkit._system.arithmetic import Arithmetic
-from loaderkit._system.one_thread import OneThread, _process
-from loaderkit._system.platform import worker_environment
+import loaderkit._base.system.one_thread as one_thread
+from loaderkit._base.system.arithmetic import Arithmetic
+from loaderkit._base.system.one_thread import OneThread, _process
+from loaderkit._base.system.platform import worker_environment
 
 WAYS = [{}, {"worker_count": 2, "worker_kind": "thread"}, {"worker_count": 1}]
 
@@ -182,7 +182,7 @@ def test_a_library_that_an_operation_imports_computes_in_one_thread_from_the_fir
         "import os\n"
         "os.environ.pop('OPENBLAS_NUM_THREADS', None)\n"
         "import loaderkit as lk\n"
-        "from loaderkit._system.one_thread import _process\n"
+        "from loaderkit._base.system.one_thread import _process\n"
         "calls = []\n"
         "def several(x):\n"
         "    import scipy.linalg\n"

@@ -14,8 +14,8 @@ from child_scripts import ENDS_WITHIN, ROOT
 from runtime_loaders import numbers
 
 import loaderkit as lk
+from loaderkit._base.system.importable import _is_alone, lives_here_alone
 from loaderkit._runtime.start.launch import launched
-from loaderkit._system.importable import _is_alone, lives_here_alone
 
 ONE = {"worker_count": 1}
 

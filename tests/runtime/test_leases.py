@@ -12,9 +12,9 @@ from internals import executor_of
 from runtime_loaders import all_same, numbers, row
 
 import loaderkit as lk
+from loaderkit._base.system.resources import available_memory
 from loaderkit._engine.slots import PAGE
 from loaderkit._runtime.memory.arena import Arena
-from loaderkit._system.resources import available_memory
 
 
 def rich(x: int) -> dict[str, np.ndarray]:

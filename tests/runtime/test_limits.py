@@ -19,9 +19,9 @@ from child_scripts import run
 from runtime_loaders import all_same, numbers, row
 
 import loaderkit as lk
+from loaderkit._base.system.limits import most_tasks
 from loaderkit._runtime.executors.pump import Pump
 from loaderkit._runtime.worker.main import _reported
-from loaderkit._system.limits import most_tasks
 
 SCAN = (Path(__file__).parent / "limit_scan.py").read_text()
 WITHIN_S = 60  # what would hang is ended by then

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from runtime_loaders import numbers
 
-from loaderkit._system import platform, resources
+from loaderkit._base.system import platform, resources
 
 GIB = 1 << 30
 MEMINFO = "MemTotal: 9000000 kB\nMemAvailable: 8388608 kB\nSwapFree: 0 kB\n"  # 8 GiB available

@@ -27,8 +27,8 @@ SCRIPT = """
 import contextlib, hashlib, json, os, pathlib, sys, traceback
 import numpy as np
 import loaderkit as lk
-from loaderkit._files.state_files import write_document
-from loaderkit._system.descriptors import above_standard
+from loaderkit._loader.state_files import write_document
+from loaderkit._base.system.descriptors import above_standard
 
 NOISE = "noise " * 700
 closed_later = [int(digit) for digit in sys.argv[1]]

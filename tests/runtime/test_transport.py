@@ -18,6 +18,7 @@ from hypothesis.extra import numpy as hnp
 from runtime_loaders import all_same, numbers, same
 
 import loaderkit as lk
+from loaderkit._base.system.resources import available_memory
 from loaderkit._base.tree import structure_of
 from loaderkit._engine.task import (
     BatchMade,
@@ -42,7 +43,6 @@ from loaderkit._runtime.memory.batch_layout import ALIGNMENT, BatchLayout
 from loaderkit._runtime.transport import wire
 from loaderkit._runtime.transport.out_of_band import OutOfBandPickle, unpack
 from loaderkit._runtime.transport.pickling import Packer
-from loaderkit._system.resources import available_memory
 from loaderkit.transforms.stack import RowSpec
 
 Point = namedtuple("Point", "x y")

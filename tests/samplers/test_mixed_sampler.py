@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from naive_mixture import counts_of, simulated
 
 import loaderkit as lk
-from loaderkit._mixture.lanes import Lanes
-from loaderkit._mixture.stages import MixtureStage, MixtureStages
+from loaderkit._order.mixture.lanes import Lanes
+from loaderkit._order.mixture.stages import MixtureStage, MixtureStages
 from loaderkit.samplers import Taken
 from loaderkit.testing import check_sampler
 

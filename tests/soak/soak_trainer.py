@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from soak_pipelines import digest_of, pipeline_of, running_of
 
 import loaderkit as lk
-from loaderkit._files.state_files import document_name, read_state, write_document
+from loaderkit._loader.state_files import document_name, read_state, write_document
 
 
 def main(number: int, session: int, folder: Path) -> None:

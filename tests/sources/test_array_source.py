@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from loaderkit._base.tree import flatten
+from loaderkit._source.fingerprint import fingerprint_of
 from loaderkit.sources import ArrayDataSource
-from loaderkit.sources.fingerprint import fingerprint_of
 
 DTYPES = npst.integer_dtypes() | npst.floating_dtypes() | npst.boolean_dtypes() | npst.datetime64_dtypes()
 

@@ -8,6 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loaderkit._base.tree import flatten
+from loaderkit._source.fingerprint import fingerprint_of
+from loaderkit._source.optional import advised_calls, advised_chunk, column_reader, many_reader
+from loaderkit._source.protocol import read_records
 from loaderkit.samplers import ChunkSampler
 from loaderkit.sources import (
     ArrayDataSource,
@@ -17,9 +20,6 @@ from loaderkit.sources import (
     RangeDataSource,
     SubsetDataSource,
 )
-from loaderkit.sources.fingerprint import fingerprint_of
-from loaderkit.sources.optional import advised_calls, advised_chunk, column_reader, many_reader
-from loaderkit.sources.protocol import read_records
 
 PARTS = st.lists(
     st.lists(st.integers(), max_size=4) | st.builds(RangeDataSource, st.integers(0, 4)), min_size=1

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from loaderkit._source.fingerprint import fingerprint_of
+from loaderkit._source.protocol import read_records
 from loaderkit.sources import ConcatDataSource, SubsetDataSource
 from loaderkit.sources.checked import check_source
-from loaderkit.sources.fingerprint import fingerprint_of
-from loaderkit.sources.protocol import read_records
 
 
 class HuggingFaceLike:

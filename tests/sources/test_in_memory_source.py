@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from loaderkit._system import shared_memory as _memory
+from loaderkit._base.system import shared_memory as _memory
+from loaderkit._source.fingerprint import fingerprint_of
 from loaderkit.errors import TransportError
 from loaderkit.sources import InMemoryDataSource
-from loaderkit.sources.fingerprint import fingerprint_of
 
 Point = namedtuple("Point", "x y")
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary()

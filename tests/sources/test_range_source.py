@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loaderkit._source.fingerprint import fingerprint_of
 from loaderkit.sources import RangeDataSource
-from loaderkit.sources.fingerprint import fingerprint_of
 
 
 @given(st.integers(-50, 50), st.integers(-50, 50), st.integers(-7, 7).filter(bool), st.data())

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loaderkit._source.fingerprint import fingerprint_of
+from loaderkit._source.optional import advised_calls, advised_chunk, column_reader, many_reader
 from loaderkit.sources import (
     ArrayDataSource,
     ConcatDataSource,
@@ -18,9 +20,7 @@ from loaderkit.sources import (
     SubsetDataSource,
     ZipDataSource,
 )
-from loaderkit.sources.fingerprint import fingerprint_of
 from loaderkit.sources.id_column import IdColumnDataSource
-from loaderkit.sources.optional import advised_calls, advised_chunk, column_reader, many_reader
 
 
 class Bulk(list):

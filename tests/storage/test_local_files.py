@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loaderkit._base.system.shared_memory import sending
 from loaderkit._storage import local_files
 from loaderkit._storage.open_ranges import open_ranges
 from loaderkit._storage.range_reader import ObjectVersion
-from loaderkit._system.shared_memory import sending
 from loaderkit.errors import FileChangedError
 
 SIZES = [100_000, 1, 0, 40_000]

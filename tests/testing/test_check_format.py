@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import loaderkit as lk
-from loaderkit._formats.checksums import span_checksums
-from loaderkit._formats.scan import ShardScan
+from loaderkit._codecs.checksums import span_checksums
+from loaderkit._codecs.scan import ShardScan
 from loaderkit.formats import Format, registry
-from loaderkit.sources.indexed import IndexedDataSource
+from loaderkit.formats._writing.byte_file import ByteFile
+from loaderkit.formats.indexed import IndexedDataSource
 from loaderkit.testing import check_format, format_checks
-from loaderkit.writing.byte_file import ByteFile
 
 RECORDS = [{"n": k} for k in range(5)]
 WHOLE = [{"x": np.arange(k + 1), "t": f"text {k}"} for k in range(5)]

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import loaderkit as lk
-from loaderkit.testing import ConformanceError, check_operation, operation_checks, workers
+from loaderkit.errors import ConformanceError
+from loaderkit.testing import check_operation, operation_checks, workers
 from loaderkit.testing.operation_calls import OperationCalls
 from loaderkit.testing.snapshot import difference, snapshot_of
 from loaderkit.testing.workers import in_another_process

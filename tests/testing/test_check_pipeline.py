@@ -11,7 +11,8 @@ import pytest
 from internals import executor_of, was_iterated
 
 import loaderkit as lk
-from loaderkit.testing import PurityError, check_pipeline, pipeline
+from loaderkit.errors import PurityError
+from loaderkit.testing import check_pipeline, pipeline
 
 COUNT = itertools.count()
 CONSTANT = np.arange(4.0)

@@ -6,7 +6,8 @@ import sys
 import pytest
 
 import loaderkit as lk
-from loaderkit.testing import PipelineReport, PurityError, check_pipeline, pipeline
+from loaderkit.errors import PurityError
+from loaderkit.testing import PipelineReport, check_pipeline, pipeline
 from loaderkit.testing.progress import ProgressLine
 
 

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import loaderkit as lk
+from loaderkit.errors import ConformanceError
 from loaderkit.interop.grain import samplers as grain
-from loaderkit.testing import ConformanceError, check_sampler, sampler_checks
+from loaderkit.testing import check_sampler, sampler_checks
 
 LENGTH = 120
 NAMES = [check.name for check in sampler_checks._CHECKS]

@@ -21,9 +21,10 @@ import pytest
 from tfds_squares import prepared_squares
 
 import loaderkit as lk
+from loaderkit.errors import ConformanceError
 from loaderkit.interop.grain import sources as grain
 from loaderkit.sources.id_column import IdColumnDataSource
-from loaderkit.testing import ConformanceError, check_source, source_checks
+from loaderkit.testing import check_source, source_checks
 from loaderkit.testing.source_method_checks import METHOD_CHECKS
 from loaderkit.testing.source_samples import SourceSamples
 

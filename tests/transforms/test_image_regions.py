@@ -8,13 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from image_files import generator
 
-from loaderkit.transforms.image.region import (
-    Region,
-    central_region,
-    random_region,
-    reduction,
-    turn_of,
-)
+from loaderkit.transforms.image.region import Region, central_region, random_region, reduction, turn_of
 
 sides = st.integers(1, 3000)
 sizes = st.tuples(st.integers(1, 400), st.integers(1, 400))

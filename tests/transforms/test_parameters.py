@@ -17,8 +17,8 @@ from said_operations import OPERATIONS, VALUES, Holds, Inner, decode, everything
 
 import loaderkit as lk
 from loaderkit._base.canonical_json import canonical
-from loaderkit._state.identity import lines_of
-from loaderkit._state.strict_json import find_problem
+from loaderkit._plan.state.identity import lines_of
+from loaderkit._plan.state.strict_json import find_problem
 from loaderkit.transforms.parameters import parameters_of
 
 

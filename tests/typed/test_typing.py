@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import loaderkit as lk
-from loaderkit._loader import load
+from loaderkit.formats import load
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = Path(__file__).with_name("typed_script.py")

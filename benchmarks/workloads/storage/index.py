@@ -29,9 +29,9 @@ def opened(contender: Contender, size: Size) -> Iterator[Iterator[int]]:
                     yield len(file.getmembers()) // 2
 
     def indexed() -> Iterator[int]:
-        from loaderkit._formats.tar import TarFormat
-        from loaderkit._record_index.build import build_index
-        from loaderkit._record_index.shard_set import ShardSet
+        from loaderkit.formats._index.build import build_index
+        from loaderkit.formats._index.shard_set import ShardSet
+        from loaderkit.formats.tar.scanner import TarFormat
 
         destination = str(size.folder / "index-of-benchmark.lkx")
         while True:

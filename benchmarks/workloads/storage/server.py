@@ -85,9 +85,9 @@ def batches_of(source: lk.TarDataSource) -> Iterator[int]:
 
 def remote_index(server: Server, names: list[str], path: Path) -> str:
     """The index as `loaderkit index` makes it of the shards on the server, with their ETags."""
-    from loaderkit._formats.tar import TarFormat
-    from loaderkit._record_index.build import build_index
-    from loaderkit._record_index.shard_set import ShardSet
+    from loaderkit.formats._index.build import build_index
+    from loaderkit.formats._index.shard_set import ShardSet
+    from loaderkit.formats.tar.scanner import TarFormat
 
     if not path.exists():
         build_index(

@@ -19,6 +19,7 @@ from loaderkit._engine.outputs import Outputs
 from loaderkit._engine.pace import Pace
 from loaderkit._engine.scheduler import AHEAD_NBYTES, Scheduler, SchedulerContext
 from loaderkit._engine.slots import Slots
+from loaderkit._engine.stats.counters import PoolCounters, WorkerCounters
 from loaderkit._engine.task import End, Ready
 from loaderkit._order.facts import Facts
 from loaderkit._order.failure import Failure
@@ -28,10 +29,9 @@ from loaderkit._runtime.transport.out_of_band import unpack
 from loaderkit._runtime.worker.program import Program
 from loaderkit._runtime.worker.reading import read_ahead_limits
 from loaderkit._runtime.worker.task_runner import Output
-from loaderkit._stats.counters import PoolCounters, WorkerCounters
+from loaderkit._source.naming import namer_of
+from loaderkit._source.optional import column_reader, many_reader
 from loaderkit.errors import ChecksumError, IteratorClosedError
-from loaderkit.sources.naming import namer_of
-from loaderkit.sources.optional import column_reader, many_reader
 
 if TYPE_CHECKING:
     from loaderkit._runtime.feeder.feeder import Feeder

@@ -8,14 +8,14 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from loaderkit._base.system.resources import processor_times
 from loaderkit._engine.dispatcher import Assignment
 from loaderkit._engine.scheduler import Records, Replacement
+from loaderkit._engine.stats.counters import STARVING, PoolCounters, WorkerCounters
 from loaderkit._engine.task import Discarded, MakeBatch
 from loaderkit._runtime.worker.meter import Meter, counters
 from loaderkit._runtime.worker.program import Program
 from loaderkit._runtime.worker.task_runner import Output, TaskRunner
-from loaderkit._stats.counters import STARVING, PoolCounters, WorkerCounters
-from loaderkit._system.resources import processor_times
 
 from .executor import Executor, NextResult
 

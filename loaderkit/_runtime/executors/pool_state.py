@@ -20,13 +20,13 @@ import threading
 from collections.abc import Sequence
 from dataclasses import replace
 
+from loaderkit._base.system.descriptors import above_standard
+from loaderkit._base.system.limits import naming_limits
 from loaderkit._engine.dispatcher import Dispatcher
+from loaderkit._engine.stats.counters import ENDED, WorkerCounters
 from loaderkit._engine.supervisor import WorkerSupervisor
 from loaderkit._runtime.memory.arena import Arena
 from loaderkit._runtime.worker.task_runner import Output
-from loaderkit._stats.counters import ENDED, WorkerCounters
-from loaderkit._system.descriptors import above_standard
-from loaderkit._system.limits import naming_limits
 
 from .worker import Worker
 from .worker_kind import WorkerKind

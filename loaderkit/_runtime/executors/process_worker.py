@@ -12,7 +12,10 @@ from itertools import chain
 
 import numpy as np
 
+from loaderkit._base.system.platform import open_process, process_state
+from loaderkit._base.system.resources import own_memory, processor_times
 from loaderkit._engine.dispatcher import Assignment
+from loaderkit._engine.stats.counters import WorkerCounters
 from loaderkit._engine.task import Discarded, Slot, Task, inputs_of, targets_of
 from loaderkit._runtime.memory.arena import Arena
 from loaderkit._runtime.memory.batch_layout import BatchLayout
@@ -24,9 +27,6 @@ from loaderkit._runtime.transport.pickling import Packer
 from loaderkit._runtime.worker.heartbeat import HeartbeatReader, Progress
 from loaderkit._runtime.worker.meter import counters
 from loaderkit._runtime.worker.program import Program
-from loaderkit._stats.counters import WorkerCounters
-from loaderkit._system.platform import open_process, process_state
-from loaderkit._system.resources import own_memory, processor_times
 
 from .worker import (
     Event,

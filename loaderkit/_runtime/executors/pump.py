@@ -12,6 +12,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
+from loaderkit._base.system.descriptors import above_standard
+from loaderkit._base.system.limits import naming_limits, with_limits
 from loaderkit._engine.stall_watch import Stall
 from loaderkit._engine.supervisor import RELEASED
 from loaderkit._engine.worker_decisions import (
@@ -24,8 +26,6 @@ from loaderkit._engine.worker_decisions import (
     WorkerLost,
     WorkerSnapshot,
 )
-from loaderkit._system.descriptors import above_standard
-from loaderkit._system.limits import naming_limits, with_limits
 from loaderkit.errors import WorkerError
 
 from .worker import DescriptorWorker, Worker

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Sequence
 
 from loaderkit._base.notes import keyed
-from loaderkit.sources.naming import Namer
+from loaderkit._source.naming import Namer
 
 _ANSWER_SECONDS = 1.0  # a longer time names records of slower sources, and blocks the pump once as long
 

@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 
 from loaderkit._base.notes import repr_of
+from loaderkit._base.system.resources import processor_times
 from loaderkit._engine.dispatcher import Assignment
 from loaderkit._engine.in_flight import before, record_number
+from loaderkit._engine.stats.counters import STARVING, TELLING, WAITING, WORKING, WorkerCounters
 from loaderkit._engine.task import Discarded, MakeBatch, Slot, Task, TaskResult, failed, with_failure
 from loaderkit._order.failure import Failure
 from loaderkit._runtime.memory.arena import Arena
@@ -24,8 +26,6 @@ from loaderkit._runtime.worker.heartbeat import Progress
 from loaderkit._runtime.worker.meter import Meter, counters
 from loaderkit._runtime.worker.program import Program
 from loaderkit._runtime.worker.task_runner import Output, TaskRunner
-from loaderkit._stats.counters import STARVING, TELLING, WAITING, WORKING, WorkerCounters
-from loaderkit._system.resources import processor_times
 from loaderkit.errors import WorkerError
 
 from .worker import ReplacementRequested, SetupFailed, TaskFinished, Worker, WorkerReady

@@ -8,10 +8,10 @@ from typing import Protocol
 import numpy as np
 
 from loaderkit._engine.dispatcher import Assignment
+from loaderkit._engine.stats.counters import WorkerCounters
 from loaderkit._engine.task import Discarded, Slot, TaskResult
 from loaderkit._runtime.worker.heartbeat import Progress
 from loaderkit._runtime.worker.task_runner import Output
-from loaderkit._stats.counters import WorkerCounters
 
 
 @dataclass(frozen=True, slots=True)

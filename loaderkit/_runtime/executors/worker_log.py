@@ -3,9 +3,9 @@
 import logging
 from collections.abc import Sequence
 
+from loaderkit._base.system.limits import inherited_limits
 from loaderkit._engine.task import MakeBatch, Task
 from loaderkit._engine.worker_decisions import GiveUp, StallWarning, WorkerLost, WorkerSnapshot
-from loaderkit._system.limits import inherited_limits
 from loaderkit.errors import WorkerError, WorkerTimeoutError
 
 from .record_names import RecordNames

@@ -18,16 +18,16 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from loaderkit._base.notes import repr_of
+from loaderkit._base.system.limits import is_of_limits, with_limits
 from loaderkit._engine.scheduler import Scheduler, SchedulerContext
+from loaderkit._engine.stats.counters import PoolCounters
 from loaderkit._engine.supervisor import WorkerSupervisor
 from loaderkit._engine.task import inputs_of
 from loaderkit._order.failure import Failure
 from loaderkit._runtime.memory.arena import Arena
 from loaderkit._runtime.worker.program import Program
-from loaderkit._stats.counters import PoolCounters
-from loaderkit._system.limits import is_of_limits, with_limits
+from loaderkit._source.naming import has_names
 from loaderkit.errors import IteratorClosedError, WorkerError
-from loaderkit.sources.naming import has_names
 
 from .executor import Executor, NextResult, Stream
 from .pool_state import PoolState

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._chunk_cache.chunk_feed import NO_CHUNK
+from loaderkit._storage.cache.chunk_feed import NO_CHUNK
 
 Int64Array = NDArray[np.int64]
 # Takes record keys and an index, and gives the index at which each record is next read, as ChunkSampler.next_uses.

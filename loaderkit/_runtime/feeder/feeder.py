@@ -17,12 +17,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from loaderkit._base.notes import text_of
-from loaderkit._chunk_cache.chunk_feed import ChunkFeed
-from loaderkit._chunk_cache.joint_feed import JointChunkFeed
 from loaderkit._runtime.start.launch import launched_with_channel
 from loaderkit._runtime.start.preparation import Preparation
 from loaderkit._runtime.transport import wire
 from loaderkit._runtime.transport.pickling import Packer
+from loaderkit._storage.cache.chunk_feed import ChunkFeed
+from loaderkit._storage.cache.joint_feed import JointChunkFeed
 
 from . import messages
 from .coming_chunks import NextUses

@@ -14,9 +14,9 @@ import traceback
 
 import numpy as np
 
-from loaderkit._chunk_cache.chunk_feed import ChunkFeed
-from loaderkit._chunk_cache.joint_feed import JointChunkFeed
 from loaderkit._runtime.transport import wire
+from loaderkit._storage.cache.chunk_feed import ChunkFeed
+from loaderkit._storage.cache.joint_feed import JointChunkFeed
 
 from . import messages
 from .coming_chunks import ComingChunks, Int64Array

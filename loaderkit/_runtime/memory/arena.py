@@ -18,10 +18,10 @@ import weakref
 from collections import deque
 from typing import Any
 
+from loaderkit._base.system.limits import naming_limits
+from loaderkit._base.system.resources import available_memory
+from loaderkit._base.system.shared_memory import anonymous_file, mapped
 from loaderkit._engine.task import Slot
-from loaderkit._system.limits import naming_limits
-from loaderkit._system.resources import available_memory
-from loaderkit._system.shared_memory import anonymous_file, mapped
 from loaderkit.errors import ArenaMemoryError
 
 

@@ -4,8 +4,8 @@ import ctypes
 import mmap
 from typing import Any
 
+from loaderkit._base.system.shared_memory import mapped
 from loaderkit._engine.task import Slot
-from loaderkit._system.shared_memory import mapped
 from loaderkit.errors import ArenaMemoryError
 
 

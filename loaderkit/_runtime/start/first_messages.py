@@ -6,10 +6,10 @@ from typing import Any
 
 import cloudpickle
 
+from loaderkit._base.system.shared_memory import sending
 from loaderkit._runtime.transport import wire
 from loaderkit._runtime.transport.pickling import Packer, teach
 from loaderkit._runtime.worker.program import Program
-from loaderkit._system.shared_memory import sending
 from loaderkit.errors import TransportError
 from loaderkit.transforms.operation_names import named_operations
 

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 import cloudpickle
 import numpy as np
 
-from loaderkit._system.descriptors import above_standard, is_stream
-from loaderkit._system.limits import naming_limits
-from loaderkit._system.platform import IN_WORKER, dying_with_parent_thread, worker_environment
+from loaderkit._base.system.descriptors import above_standard, is_stream
+from loaderkit._base.system.limits import naming_limits
+from loaderkit._base.system.platform import IN_WORKER, dying_with_parent_thread, worker_environment
 from loaderkit.errors import WorkerError
 
 _IGNORED = {signal.SIGINT, signal.SIGTERM}  # a terminal or a scheduler sends these to the whole process group

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from typing import Any
 
-from loaderkit._system.start_folder import START_FOLDER, present_folder
+from loaderkit._base.system.start_folder import START_FOLDER, present_folder
 
 from .standard_library import StandardModules
 from .warning_filters import WarningFilter, present_filters, set_filters

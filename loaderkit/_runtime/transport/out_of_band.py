@@ -12,7 +12,7 @@ import struct
 from typing import Any
 from zlib import crc32
 
-from loaderkit._system.byte_order import PlainPickler
+from loaderkit._base.system.byte_order import PlainPickler
 from loaderkit.errors import ChecksumError
 
 from .pickling import Packer

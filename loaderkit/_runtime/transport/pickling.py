@@ -21,9 +21,9 @@ from cloudpickle.cloudpickle import _DYNAMIC_CLASS_TRACKER_BY_ID as _CLASSES
 from cloudpickle.cloudpickle import _dynamic_class_reduce, dynamic_subimport
 
 from loaderkit._base.notes import text_of
-from loaderkit._system.byte_order import reduce_array
-from loaderkit._system.importable import lives_here_alone
-from loaderkit._system.shared_memory import sending
+from loaderkit._base.system.byte_order import reduce_array
+from loaderkit._base.system.importable import lives_here_alone
+from loaderkit._base.system.shared_memory import sending
 from loaderkit.errors import TransportError
 
 _OF_IMPORTS = {"__builtins__", "__loader__", "__spec__", "__cached__"}

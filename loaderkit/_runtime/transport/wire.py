@@ -47,7 +47,7 @@ WORKER_READY = 16
 SETUP_FAILED = 17  # this worker, and any that would replace it, can't go on: a pickled exception
 TASK_FINISHED = 18
 SPACE_REQUESTED = 19  # task, attempt, bytes
-NUMERICS = 21  # before its first result, as JSON: what _system/numerics.py says there
+NUMERICS = 21  # before its first result, as JSON: what _base/system/numerics.py says there
 REPLACEMENT_REQUESTED = 20  # task, attempt, index, tried: what to read instead of a bad record
 
 HEADER = struct.Struct("=BQ")

@@ -16,7 +16,7 @@ import struct
 import time
 from dataclasses import dataclass
 
-from loaderkit._system.shared_memory import anonymous_file, mapped
+from loaderkit._base.system.shared_memory import anonymous_file, mapped
 
 # Whether the worker has started, beats, task or -1, index or -1; index and record key read instead, or -1.
 _WORDS = struct.Struct("=6q")

@@ -24,6 +24,12 @@ from typing import Any, NoReturn
 import numpy as np
 
 from loaderkit._base.notes import annotate, text_of
+from loaderkit._base.system.file_identity import check_files
+from loaderkit._base.system.limits import is_of_limits, with_limits
+from loaderkit._base.system.numerics import numerics
+from loaderkit._base.system.platform import open_process
+from loaderkit._base.system.shared_memory import receiving
+from loaderkit._engine.stats.counters import STARTING, STARVING, TELLING, WAITING, WORKING
 from loaderkit._engine.task import (
     Discarded,
     MakeBatch,
@@ -41,12 +47,6 @@ from loaderkit._runtime.transport import wire
 from loaderkit._runtime.transport.exceptions import pack_exception, shortened
 from loaderkit._runtime.transport.out_of_band import OutOfBandPickle, unpack
 from loaderkit._runtime.transport.pickling import Packer, all_classes
-from loaderkit._stats.counters import STARTING, STARVING, TELLING, WAITING, WORKING
-from loaderkit._system.file_identity import check_files
-from loaderkit._system.limits import is_of_limits, with_limits
-from loaderkit._system.numerics import numerics
-from loaderkit._system.platform import open_process
-from loaderkit._system.shared_memory import receiving
 from loaderkit.errors import LoaderkitError, TransportError, WorkerError
 
 from .heartbeat import Heartbeat

@@ -16,7 +16,14 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from loaderkit._stats.counters import PHASES, STARTING, WAITING, WORKING, OperationCounters, WorkerCounters
+from loaderkit._engine.stats.counters import (
+    PHASES,
+    STARTING,
+    WAITING,
+    WORKING,
+    OperationCounters,
+    WorkerCounters,
+)
 
 # The first number of the group of tasks; the group of phases; the rest of the group of tasks, with its last number
 # behind the operations.

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from loaderkit._system.arithmetic import Arithmetic
-from loaderkit._system.file_identity import Files
+from loaderkit._base.system.arithmetic import Arithmetic
+from loaderkit._base.system.file_identity import Files
 from loaderkit.transforms.base import Batch, Transformation
 from loaderkit.transforms.operation_names import operation_name
 

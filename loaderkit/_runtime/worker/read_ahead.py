@@ -17,7 +17,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from loaderkit._system.limits import with_limits
+from loaderkit._base.system.limits import with_limits
 from loaderkit.errors import WorkerError
 
 # How long `close()` waits for reads in flight; then their daemon threads are left. Not measured.

@@ -17,9 +17,9 @@ import numpy as np
 from loaderkit._base.integers import at_least
 from loaderkit._base.tree import own_each
 from loaderkit._order.failure import Failure
-from loaderkit.sources.naming import namer_of
-from loaderkit.sources.optional import advised_calls, each_reader, many_reader
-from loaderkit.sources.protocol import read_only
+from loaderkit._source.naming import namer_of
+from loaderkit._source.optional import advised_calls, each_reader, many_reader
+from loaderkit._source.protocol import read_only
 
 from .bulk_read import BulkRead, MiscountedError, SourceEndedError
 from .read_ahead import READER_NAME, Read, ReadAhead, Records

@@ -18,8 +18,8 @@ from loaderkit._base.integers import at_least
 from loaderkit._base.notes import annotate, keyed, repr_of
 from loaderkit._base.numbers import number
 from loaderkit._runtime.transport.exceptions import shortened
+from loaderkit._source.naming import Namer
 from loaderkit.errors import DataFormatError, FileChangedError
-from loaderkit.sources.naming import Namer
 
 _MOST_TEXT = 1_000  # characters of each attempt's error in the note
 _LONGEST_WAIT = 60.0  # seconds between two attempts: the doubled pause grows no further

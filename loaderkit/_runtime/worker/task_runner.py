@@ -10,6 +10,8 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from loaderkit._base.system.one_thread import OneThread
+from loaderkit._engine.stats.counters import TELLING, WORKING
 from loaderkit._engine.task import (
     BatchMade,
     MakeBatch,
@@ -27,9 +29,7 @@ from loaderkit._engine.task import (
 from loaderkit._order.cursor import Cursor
 from loaderkit._order.failure import Failure
 from loaderkit._runtime.memory.batch_layout import BatchLayout
-from loaderkit._stats.counters import TELLING, WORKING
-from loaderkit._system.one_thread import OneThread
-from loaderkit.sources.optional import ColumnsDifferError, column_reader
+from loaderkit._source.optional import ColumnsDifferError, column_reader
 from loaderkit.transforms.pipeline import Pipeline
 from loaderkit.transforms.run import ElementRun, Singles
 from loaderkit.transforms.stack import Block, as_block, write

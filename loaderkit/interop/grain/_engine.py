@@ -4,17 +4,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
-from loaderkit._iterator.element import Element
-from loaderkit._iterator.quarantine import Quarantine
-from loaderkit._iterator.reader import StreamReader
+from loaderkit._base.system.file_identity import Files
 from loaderkit._loader.executor_factory import files_of_workers, make_executor
+from loaderkit._loader.iterator.element import Element
+from loaderkit._loader.iterator.quarantine import Quarantine
+from loaderkit._loader.iterator.reader import StreamReader
 from loaderkit._loader.program import program_of
 from loaderkit._loader.settings import LoaderSettings
 from loaderkit._loader.shared_executor import SharedExecutor
 from loaderkit._runtime.executors.executor import Executor
 from loaderkit._runtime.worker.bulk_read import SourceEndedError
 from loaderkit._runtime.worker.program import Program
-from loaderkit._system.file_identity import Files
 from loaderkit.sources.checked import check_source
 from loaderkit.transforms.operations import as_operations
 

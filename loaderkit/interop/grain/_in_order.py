@@ -18,12 +18,12 @@ from types import TracebackType
 from typing import Any
 
 from loaderkit._base.notes import annotate, keyed
-from loaderkit._iterator.element import Element
+from loaderkit._loader.iterator.element import Element
 from loaderkit._order.facts import PLANNED
 from loaderkit._runtime.worker.read_ahead import ReadAhead, Records
 from loaderkit._runtime.worker.reading import ReadAheadLimits, read_ahead_limits
+from loaderkit._source.naming import Namer, namer_of
 from loaderkit.errors import IteratorClosedError
-from loaderkit.sources.naming import Namer, namer_of
 
 from ._batching import make_batch
 from ._layout_plan import LayoutPosition, Place

@@ -17,24 +17,19 @@ from loaderkit._engine.grouping import Grouping
 from loaderkit._engine.row_scheduler import RowScheduler
 from loaderkit._engine.scheduler import Scheduler, SchedulerContext
 from loaderkit._engine.stream_scheduler import StreamScheduler
-from loaderkit._iterator.open_scheduler import empty_limit_of
+from loaderkit._loader.iterator.open_scheduler import empty_limit_of
 from loaderkit._order.cursor import Cursor
 from loaderkit._order.facts import Facts
 from loaderkit._order.failure import Failure
 from loaderkit._order.loss import Loss
 from loaderkit._plan.feeds import RecordFeed
-from loaderkit.interop.grain._schedule.round_robin import (
-    RoundRobin,
-    RoundRobinBatches,
-    RoundRobinIndices,
-    RoundRobinState,
-)
-from loaderkit.interop.grain._schedule.scheduler import RoundRobinScheduler
 from loaderkit.samplers.protocol import record_keys_of
 from loaderkit.transforms.base import Batch
 
 from ._compile import Compiled
 from ._order import Order
+from ._schedule.round_robin import RoundRobin, RoundRobinBatches, RoundRobinIndices, RoundRobinState
+from ._schedule.scheduler import RoundRobinScheduler
 
 # (records used, ordinal of the next child, ...) of one layout worker. The first number is not an index, as that of a
 # Cursor is: `RoundRobin.index_of` and `RoundRobin.place_from` convert.

@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from loaderkit._system.descriptors import above_standard
+from loaderkit._base.system.descriptors import above_standard
 
 
 @dataclass(slots=True, frozen=True)

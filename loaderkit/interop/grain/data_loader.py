@@ -271,7 +271,7 @@ class DataLoaderIterator(Iterator[Any]):
 
     async def save(self, directory: Any) -> Coroutine[Any, Any, None]:
         """Orbax's StatefulCheckpointable: takes the state now, writes it in what is returned."""
-        from loaderkit._files.state_files import save_async
+        from loaderkit._loader.state_files import save_async
 
         iterator: Any = self
         return await save_async(iterator, directory)

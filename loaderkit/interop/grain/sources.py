@@ -6,10 +6,10 @@ from os import PathLike
 from typing import Any
 
 from loaderkit._base.notes import annotate, notes_of
+from loaderkit._source.protocol import RandomAccessDataSource
 from loaderkit._storage.patterns import paths_as_written
 from loaderkit.errors import FileChangedError
-from loaderkit.sources import ArrayRecordDataSource as _ArrayRecords
-from loaderkit.sources import RandomAccessDataSource
+from loaderkit.formats.array_record.source import ArrayRecordDataSource as _ArrayRecords
 from loaderkit.sources import RangeDataSource as _Range
 
 from ._shared_memory import SharedMemoryDataSource

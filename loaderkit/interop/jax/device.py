@@ -23,11 +23,11 @@ import numpy as np
 from loaderkit._base.closing import Closing
 from loaderkit._base.integers import at_least
 from loaderkit._base.tree import flatten, unflatten
-from loaderkit._iterator.iterator import DataLoaderIterator
-from loaderkit._iterator.lookahead import Lookahead, LookaheadItem
+from loaderkit._engine.stats.stats import Stats
+from loaderkit._loader.iterator.iterator import DataLoaderIterator
+from loaderkit._loader.iterator.lookahead import Lookahead, LookaheadItem
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._plan.seekable_plan import SeekablePlan
-from loaderkit._stats.stats import Stats
 from loaderkit.samplers import Sampler
 from loaderkit.samplers.protocol import seed_of
 
@@ -37,7 +37,7 @@ from .process_checks import ProcessChecks
 from .targets import check_process_order, checked_targets, first_device, row_target, shardings_in
 
 if TYPE_CHECKING:
-    from loaderkit.observe.explanation import Explanation
+    from loaderkit._loader.inspect.explanation import Explanation
 
 
 def device_iterator(

@@ -7,11 +7,11 @@ import jax
 from jax.sharding import Sharding
 from numpy.typing import NDArray
 
+from loaderkit._base.system.versions import present_versions
 from loaderkit._order.store import Store
 from loaderkit._plan.seekable_plan import SeekablePlan
+from loaderkit._plan.state.identity import agreement_of
 from loaderkit._runtime.cluster.agreement import agree
-from loaderkit._state.identity import agreement_of
-from loaderkit._system.versions import present_versions
 from loaderkit.errors import IteratorClosedError
 
 from .sharding import TIMEOUT

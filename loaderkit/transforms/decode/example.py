@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from reprlib import repr as _short
 from typing import Any
 
-from loaderkit._formats.example import Values, parse_example
-from loaderkit._formats.scan import Malformed
+from loaderkit._codecs.example import Values, parse_example
+from loaderkit._codecs.scan import Malformed
 from loaderkit.transforms.base import Map
 
 from .feature_spec import FeatureSpec, feature_spec

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._formats.example import Values
+from loaderkit._codecs.example import Values
 
 _TEXTS = ("bytes", "str")
 _KINDS = {"f": "floats", "i": "integers", "u": "integers", "b": "integers"}

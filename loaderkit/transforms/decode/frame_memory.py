@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._formats.example import integers_of
-from loaderkit._formats.example_frame import ExampleFrame
+from loaderkit._codecs.example import integers_of
+from loaderkit._codecs.example_frame import ExampleFrame
 
 from .feature_spec import FeatureSpec
 

@@ -1,0 +1,82 @@
+"""What a scan of one shard finds: where each record lies. All formats give the same kind of value."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Takes offset and length; gives as many bytes, and fewer only where the shard ends before them.
+ReadAt = Callable[[int, int], bytes]
+
+
+class Malformed(ValueError):  # noqa: N818 - a reason, which the caller puts in an error with the shard's name
+    """Bytes that the format doesn't allow.
+
+    Args:
+        offset: of the first byte that is wrong, from the shard's start.
+        problem: what is wrong, such as "expected a tar header, got b'...'".
+        remedy: what the user can do about it, "" for nothing beyond a new copy of the file.
+
+    >>> raise Malformed(512, "the checksum of the header is wrong")
+    Traceback (most recent call last):
+    loaderkit._codecs.scan.Malformed: at byte 512: the checksum of the header is wrong
+    """
+
+    def __init__(self, offset: int, problem: str, remedy: str = "") -> None:
+        super().__init__(f"at byte {offset}: {problem}" + (f"; {remedy}" if remedy else ""))
+        self.offset, self.problem, self.remedy = offset, problem, remedy
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.offset, self.problem, self.remedy)
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """The values of each record of a shard, in formats where a record has several.
+
+    first: (records + 1,) int64; record k has the members first[k] to first[k + 1]. block: (members,) uint64, where a
+    member's value begins, in units from the shard's start. size: (members,) uint64, its bytes. field: (members,)
+    uint16, a place in `ShardScan.fields`.
+    """
+
+    first: NDArray[np.int64]
+    block: NDArray[np.uint64]
+    size: NDArray[np.uint64]
+    field: NDArray[np.uint16]
+
+
+@dataclass(frozen=True, slots=True)
+class ShardScan:
+    """Where the records of one shard lie.
+
+    starts: (records + 1,) uint64; record k is the units starts[k] to starts[k + 1]. fields: names of the members'
+    fields, in the order of their first appearance. members, keys and checksums (CRC32C of each record's bytes,
+    (records,) uint32) are None where the format has none or they weren't asked for.
+    """
+
+    starts: NDArray[np.uint64]
+    fields: tuple[str, ...] = ()
+    members: Members | None = None
+    keys: tuple[str, ...] | None = None
+    checksums: NDArray[np.uint32] | None = None
+
+
+class Scanner(Protocol):
+    """Scans the files of a format, a shard at a time.
+
+    kind: its name in an index, such as "tar". unit: bytes of a unit of `ShardScan.starts`, 512 for tar, else 1.
+    """
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def unit(self) -> int: ...
+
+    def scan(
+        self, read: ReadAt, size: int, *, members: bool = True, keys: bool = False, checksums: bool = False
+    ) -> ShardScan:
+        """Where the records of a shard of `size` bytes lie; Malformed where it isn't one of this format."""
+        ...

@@ -1,0 +1,111 @@
+"""What saved states say to an iterator: the plan and the state to go on with, and what the user is warned of."""
+
+import contextlib
+import warnings
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from loaderkit._base.system.numerics import numerics
+from loaderkit._base.system.versions import present_versions
+from loaderkit._order.mixture.stages import same_shares
+from loaderkit._plan.position import Position
+from loaderkit._plan.seekable_plan import SeekablePlan
+from loaderkit._plan.state.comparison import compare, other_bits
+from loaderkit._plan.state.document import dumps, loads
+from loaderkit._plan.state.mixture import FindUnread, check_present, restored_plan, resumed
+from loaderkit._plan.state.positions import check_cursors, check_ordinals, state_of
+from loaderkit._plan.state.state import State, merge
+from loaderkit._runtime.executors.executor import Executor
+from loaderkit.errors import StateError
+
+from .first_unread import first_unread
+from .reader import StreamReader
+from .reweigh import agree_on_weights
+
+
+def merged(state: bytes | Sequence[bytes]) -> State:
+    """The state of one document or of several; StateError where one isn't valid."""
+    documents: list[Any] = [*state] if isinstance(state, list | tuple) else [state]
+    return merge([_loaded(document, place, len(documents)) for place, document in enumerate(documents)])
+
+
+def saved_bytes(plan: SeekablePlan, position: Position, executor: Executor) -> bytes:
+    """The document of a position, as this process saves it. executor: of the loader."""
+    return dumps(state_of(plan, position, present_versions(), executor.numerics | numerics()))
+
+
+def restored(
+    own: SeekablePlan, saved: State, allow: Collection[str], executor: Executor, *, agrees: bool
+) -> tuple[SeekablePlan, State, list[str]]:
+    """The plan to go on with, the state in it, and what to warn of.
+
+    Args:
+        own: the loader's plan.
+        saved: the state.
+        allow: fields that may differ, as in `DataLoaderIterator.set_state`.
+        executor: of the loader.
+        agrees: whether other processes restore, too, and weights are compared with theirs.
+
+    Raises CheckpointMismatchError where the state is of another stream.
+    """
+
+    def find_unread(plan: SeekablePlan) -> int:
+        if saved.streams is None or saved.streams.count != own.logical_streams:
+            return saved.index
+        at = Position(saved.step, saved.segments, saved.cursors, saved.streams.q, saved.losses)
+        return first_unread(plan, at, executor)
+
+    behind = _behind(own, saved, find_unread)
+    notices = compare(
+        saved,
+        state_of(own, own.first_position(), present_versions(), executor.numerics | numerics()),
+        allow,
+        behind,
+    )
+    if saved.digest_missing:
+        notices.append("the state has no digest: it was edited by hand and is taken as it is")
+    before, plan = restored_plan(own, saved, allow, behind, find_unread)
+    if not {"sampler", "source"} & set(allow):  # of another length, whose end is elsewhere
+        check_cursors(before, saved)
+    if "operations" not in allow:
+        check_ordinals(before, saved)
+    check_present(plan, saved)
+    if plan is not before:
+        saved = resumed(plan, saved)
+        if agrees:
+            agree_on_weights(plan, saved.step, saved.index)
+    return plan, saved, notices
+
+
+def late_comparison(saved: State, reader: StreamReader[Position, SeekablePlan]) -> list[Callable[[], None]]:
+    """What warns of other last bits of libraries that are loaded, here or in workers, for the first batch only."""
+    known = reader.executor.numerics | numerics()
+    if saved.numerics.keys() <= known.keys():
+        return []
+
+    def compare() -> None:
+        found = reader.executor.numerics | numerics()
+        loaded = {library: found[library] for library in found.keys() - known.keys()}
+        for notice in other_bits(saved, reader.plan.parameters, loaded):
+            warnings.warn(notice, stacklevel=5)
+
+    return [compare]
+
+
+def _behind(own: SeekablePlan, saved: State, find_unread: FindUnread) -> int | None:
+    """The first index that no stream of a state has read, where weights differ at its index; None if not known."""
+    ours, theirs = own.mixture, saved.mixture
+    if ours is None or theirs is None or same_shares(*(m.written_at(saved.index) for m in (ours, theirs))):
+        return saved.index
+    with contextlib.suppress(Exception):  # a state of another stream, which is refused
+        return find_unread(own.restaged(theirs))
+    return None
+
+
+def _loaded(document: bytes, place: int, count: int) -> State:
+    try:
+        return loads(document)
+    except StateError as error:
+        if count > 1:
+            error.add_note(f"in document {place} of {count}, counted from 0")
+        raise

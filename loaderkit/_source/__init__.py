@@ -1,0 +1,1 @@
+"""What a data source is: the protocol, its optional members, its names and marks; no source."""

@@ -1,0 +1,387 @@
+"""Reads records through the cache: from the chunks on disk, and from the shards where a chunk isn't there yet.
+
+A chunk that isn't there is fetched once: its lock says that another process is at it.
+"""
+
+import logging
+import os
+import secrets
+import threading
+import time
+import weakref
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, closing
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderkit._base.system.platform import IN_WORKER
+from loaderkit._storage.range_reader import RangeReader
+
+from .chunk_file import ChunkFile, ChunkInMemory, open_chunk, write_chunk
+from .chunk_folder import ChunkFolder, lock_without_waiting
+from .chunk_numbers import ChunkedIndex, ChunkNumbers
+from .eviction import NextUse, reserve, share_of
+from .live_loader import LiveLoader, other_loaders
+from .open_chunks import OpenChunks
+from .settings import Cache
+from .shard_versions import ShardVersions
+
+Int64Array = NDArray[np.int64]
+_log = logging.getLogger("loaderkit")
+
+# Bytes fetched by one call, so that a batch over many chunks needs no more memory; with chunks of 1 MiB it is twice
+# what is in flight at once.
+_FETCH_BYTES = 64 << 20
+# How long a fetch by another process is waited for. It may be stopped, and then the work is done twice. A feeder that
+# is stopped holds up to 32 of the locks, an eighth of all chunks: after the first wait in vain the next are shorter.
+_WAIT_SECONDS, _NEXT_WAIT_SECONDS = 30.0, 1.0
+# How long nothing is written after the disk took no more, and after other loaders had the whole limit.
+_FULL_SECONDS, _CROWDED_SECONDS = 30.0, 1.0
+
+
+_Chunk = ChunkFile | ChunkInMemory
+
+
+class CachedSpans:
+    """A SpanReader over a cache.
+
+    Args:
+        index: where the records lie. Where it has their checksums, each chunk is compared before it is stored.
+        ranges: reads the shards.
+        cache: the folder and its limit. ValueError where the limit has no room for two chunks.
+        name: of the loader whose part this is; a new one where it isn't given. Copies that are unpickled in worker
+            processes have the same.
+
+    numbers: of the chunks. next_use: set by a feeder, which knows when chunks are needed again.
+    """
+
+    def __init__(
+        self, index: ChunkedIndex, ranges: RangeReader, cache: Cache, name: str | None = None
+    ) -> None:
+        self._index, self._ranges, self._cache = index, ranges, cache
+        self._name = name or secrets.token_hex(8)
+        self.numbers = ChunkNumbers(index)
+        self._key = self.numbers.key
+        self._versions = ShardVersions(index, self.numbers, ranges)
+        self.next_use: NextUse | None = None
+        self._lock = threading.Lock()
+        self._open = OpenChunks()
+        self._cached: LiveLoader | None = None
+        self._stopped: set[str] = set()  # locks that were waited for in vain, and not seen free since
+        self._fetching: set[int] = set()  # chunks that threads of this process fetch
+        self._not_before = 0.0  # when chunks are written again, after they couldn't be
+        self._warned = False
+        self._check_limit()
+        _spans.add(self)
+
+    def _check_limit(self) -> None:
+        if not len(self._index):
+            return
+        _, begin, end = self.numbers.span(0)
+        if self._cache.limit < 2 * (end - begin):
+            raise ValueError(
+                f"limit: expected {2 * (end - begin)} bytes or more, the size of two chunks of these records, got "
+                f"{self._cache.limit}"
+            )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _copy, (self._index, self._ranges, self._cache, self._name)
+
+    @property
+    def waits(self) -> bool:
+        """Whether a read may wait for a server."""
+        return self._ranges.waits
+
+    def read(self, keys: Int64Array) -> list[bytes | memoryview]:
+        """The spans of the records with these keys, (n,) each in [0, records), in the order given."""
+        if len(keys) > (most := self._open.together):
+            return [span for low in range(0, len(keys), most) for span in self.read(keys[low : low + most])]
+        shards, begins, ends = self._index.locate(keys)
+        numbers = self.numbers.of(keys, shards).tolist()
+        chunks = self._present(numbers, shards)
+        sizes = (ends - begins).tolist()
+        # This runs for each record: the calls of a loop of preads, and little more.
+        pread = os.pread
+        data: list[bytes | memoryview | None] = [
+            None
+            if chunk is None or (chunk.unchecked and not chunk.is_good(begin, begin + size))
+            else pread(chunk.descriptor, size, begin - chunk.begin)
+            for chunk, size, begin in zip(chunks, sizes, begins.tolist(), strict=True)
+        ]
+        if None in data or list(map(len, data)) != sizes:  # type: ignore[arg-type]  # None comes first
+            # Places of the keys of each chunk that isn't there, was cut, or is damaged.
+            missing: dict[int, list[int]] = {}
+            for place, number in enumerate(numbers):
+                if (span := data[place]) is None or len(span) != sizes[place]:
+                    missing.setdefault(number, []).append(place)
+            self._read_missing(keys, (shards, begins, ends), missing, data)
+        return data  # type: ignore[return-value]  # every place is filled
+
+    def _read_missing(
+        self,
+        keys: Int64Array,
+        located: tuple[Int64Array, Int64Array, Int64Array],
+        missing: dict[int, list[int]],
+        data: list[bytes | memoryview | None],
+    ) -> None:
+        shards, begins, ends = located
+
+        def read_directly(places: list[int]) -> None:
+            found = self._ranges.read(shards[places], begins[places], ends[places])
+            for place, span in zip(places, found, strict=True):
+                self._versions.compare(keys[place : place + 1], int(begins[place]), span)
+                data[place] = span
+
+        if not self._whole_chunks(located, missing):
+            read_directly(sorted(place for of_chunk in missing.values() for place in of_chunk))
+            return
+
+        def take(number: int, chunk: _Chunk) -> None:
+            for place in missing[number]:
+                data[place] = chunk.read(int(begins[place]), int(ends[place]))
+                if data[place] is None:  # cut right after it was written
+                    read_directly([place])
+
+        self._fetch({number: int(keys[places[0]]) for number, places in missing.items()}, take)
+
+    def _whole_chunks(
+        self, located: tuple[Int64Array, Int64Array, Int64Array], missing: dict[int, list[int]]
+    ) -> bool:
+        """Whether chunks are fetched whole, or only the records that are missing."""
+        if (cached := self._opened()) is None or time.monotonic() < self._not_before:
+            return False  # a chunk that can't be stored would be read again for each of its records
+        if (budget := cached.start_budget) <= 0:
+            return True
+        _, begins, ends = located
+        nbytes = sum(int(ends[place] - begins[place]) for places in missing.values() for place in places)
+        cached.start_budget = budget - nbytes
+        return False
+
+    # --- chunks -------------------------------------------------------------------------------------------------
+
+    def fetch(self, keys: Int64Array) -> Int64Array:
+        """Puts the chunks of records into the cache, those that aren't there.
+
+        Args:
+            keys: (n,) int64; one of each chunk is enough.
+
+        Returns those of the keys, (m,) int64, whose chunks weren't fetched, as others have their locks.
+        """
+        wanted = dict(zip(self.numbers.of(keys).tolist(), keys.tolist(), strict=True))
+        cached = self._opened()
+        if cached is None or time.monotonic() < self._not_before:
+            return np.empty(0, np.int64)
+        shards = self._index.locate(np.array(list(wanted.values()), np.int64))[0]
+        self._versions.ask(shards)
+        for number, shard in zip(list(wanted), shards.tolist()):
+            if self._stored_chunk(cached, number, shard) is not None:
+                del wanted[number]
+        for number, _ in self._fetch_some(dict(wanted), alone=False):
+            del wanted[number]
+        return np.array(list(wanted.values()), np.int64)
+
+    # --- the loader's share -------------------------------------------------------------------------------------
+
+    @property
+    def cache(self) -> Cache:
+        """The folder, and the bytes that the whole cache may have."""
+        return self._cache
+
+    def share(self) -> int:
+        """Bytes that the chunks of this loader may have now."""
+        cached = self._opened()
+        return 0 if cached is None else share_of(cached, self._cache.limit)
+
+    def allow_direct_reads(self, nbytes: int) -> None:
+        """Lets all processes of the loader read so many bytes of records without their chunks."""
+        cached = self._opened() if nbytes else self._cached
+        if cached is not None:
+            cached.start_budget = nbytes
+
+    # --- fetching -----------------------------------------------------------------------------------------------
+
+    def _present(self, numbers: list[int], shards: Int64Array) -> list[ChunkFile | None]:
+        """The chunks of these numbers, None for each that isn't in the cache."""
+        chunks = self._open.found(numbers)
+        if None in chunks and (cached := self._opened()) is not None:
+            missing = [place for place, chunk in enumerate(chunks) if chunk is None]
+            self._versions.ask(shards[missing])
+            found: dict[int, ChunkFile | None] = {}
+            for place in missing:
+                number = numbers[place]
+                if number not in found:
+                    opened = self._stored_chunk(cached, number, int(shards[place]))
+                    found[number] = opened
+                    if opened is not None:
+                        self._open.keep(number, opened)
+                chunks[place] = found[number]
+        return chunks
+
+    def _stored_chunk(
+        self, cached: LiveLoader, number: int, shard: int, *, whole: bool = False
+    ) -> ChunkFile | None:
+        """The chunk of the shard's version, opened; with `whole`, only where no bit of it was flipped."""
+        key = self._versions.key(shard)
+        chunk = open_chunk(cached.folder.path(self._key, number), number, key)
+        if chunk is None or not self._versions.hold(shard):
+            return None
+        if whole and not chunk.is_good(chunk.begin, chunk.begin + chunk.length):
+            _log.warning("cache %s: chunk %d is damaged, and is fetched again", self._cache.folder, number)
+            return None
+        return chunk
+
+    def _fetch(self, wanted: dict[int, int], take: Callable[[int, _Chunk], None]) -> None:
+        """Gives each wanted chunk to `take`: fetched here, or by another process that is at it already.
+
+        Args:
+            wanted: a key of each chunk, by the chunk's number.
+            take: is called once for each.
+        """
+        left, deadline, pause = dict(wanted), self._end_of_wait(), 0.001
+        while left:
+            before = len(left)
+            with closing(self._fetch_some(dict(left), alone=time.monotonic() > deadline)) as fetched:
+                for number, chunk in fetched:
+                    del left[number]
+                    take(number, chunk)
+            if len(left) < before:
+                deadline, pause = self._end_of_wait(), 0.001
+            elif left:  # others have all the locks
+                time.sleep(pause)
+                pause = min(2 * pause, 0.02)
+
+    def _end_of_wait(self) -> float:
+        return time.monotonic() + (_NEXT_WAIT_SECONDS if self._stopped else _WAIT_SECONDS)
+
+    def _fetch_some(self, left: dict[int, int], *, alone: bool) -> Generator[tuple[int, _Chunk]]:
+        """The first chunks whose locks are free, about as many as _FETCH_BYTES; none where others have all locks.
+
+        Each is written when it comes, while the others are in flight. No lock is waited for, so processes that want
+        each other's chunks can't wait for each other.
+
+        Args:
+            left: a key of each chunk, by the chunk's number.
+            alone: whether locks of others count as free.
+        """
+        cached = self._opened()
+        spans: dict[int, tuple[int, int, int]] = {}
+        with ExitStack() as held:
+            locks: dict[str, bool] = {}
+            nbytes = 0
+            held.callback(self._fetching.difference_update, spans)
+            for number, key in left.items():
+                if number in self._fetching:  # another thread is at it
+                    continue
+                if nbytes >= _FETCH_BYTES or max(len(spans), len(locks)) >= self._open.together:
+                    break
+                span = self.numbers.span(key)
+                if cached is not None:
+                    if (lock := cached.folder.lock_of(self._key, number)) not in locks:
+                        locks[lock] = held.enter_context(lock_without_waiting(lock))
+                    chunk = self._stored_chunk(cached, number, span[0], whole=True)
+                    chunk = chunk or self._taken_over(cached, number, key, span)
+                    if chunk is not None:  # another process has just stored it
+                        self._open.keep(number, chunk)
+                        yield number, chunk
+                        continue
+                    if locks[lock]:
+                        self._stopped.discard(lock)
+                    elif alone:
+                        self._stopped.add(lock)
+                    elif lock not in self._stopped:
+                        continue
+                    self._fetching.add(number)
+                spans[number] = span
+                nbytes += spans[number][2] - spans[number][1]
+            if spans:
+                wanted = np.array(list(spans.values()), np.int64).T
+                numbers = list(spans)
+                for place, payload in self._ranges.read_as_they_come(wanted[0], wanted[1], wanted[2]):
+                    number, begin = numbers[place], int(wanted[1, place])
+                    self._versions.compare(self.numbers.records(left[number]), begin, payload)
+                    stored = self._stored(number, spans[number][0], begin, payload)
+                    yield number, stored or ChunkInMemory(payload, begin)
+
+    def _taken_over(
+        self, cached: LiveLoader, number: int, key: int, span: tuple[int, int, int]
+    ) -> ChunkFile | None:
+        former = self._versions.former(cached.folder.path(self._key, number), number, key, span)
+        return None if former is None else self._stored(number, span[0], span[1], former)
+
+    def _stored(self, number: int, shard: int, begin: int, payload: bytes | memoryview) -> ChunkFile | None:
+        """Writes a chunk; None where the disk or the other loaders leave no room for it."""
+        cached = self._opened()
+        if cached is None or time.monotonic() < self._not_before:
+            return None
+        try:
+            limit, next_use = self._cache.limit, self.next_use
+            if not reserve(cached, number=number, nbytes=len(payload), limit=limit, next_use=next_use):
+                self._not_before = time.monotonic() + _CROWDED_SECONDS
+                return None
+            key = self._versions.key(shard)
+            chunk = write_chunk(cached.folder.path(self._key, number), number, begin, payload, key)
+        except OSError as error:
+            self._say_full(error)
+            return None
+        self._open.keep(number, chunk)
+        return chunk
+
+    def _opened(self) -> LiveLoader | None:
+        """The folder of the cache, None while it can't be written."""
+        cached = self._cached
+        if cached is not None and cached.is_there:
+            return cached
+        if time.monotonic() < self._not_before:
+            return None
+        with self._lock:
+            if self._cached is cached:  # else another thread has just opened it
+                self._cached = None
+                try:
+                    folder = ChunkFolder(self._cache.folder)
+                    list(other_loaders(folder, ""))  # deletes the files of dead ones
+                    self._cached = LiveLoader(folder, self._name, self._key)
+                except OSError as error:
+                    self._say_full(error)
+            return self._cached
+
+    def _say_full(self, error: OSError) -> None:
+        self._not_before = time.monotonic() + _FULL_SECONDS
+        if not self._warned:
+            self._warned = True
+            # Not `warnings`: where these are errors, that of the cache would be taken for one of the record.
+            _log.warning(
+                "cache %s: it can't be written (%s); records are read without it, and it is tried again every %.0f s",
+                *(self._cache.folder, error.strerror or error, _FULL_SECONDS),
+            )
+
+    def begin_in_child(self) -> None:
+        """Makes this the reader of a loader of its own, in a process that was forked from its own."""
+        self._lock = threading.Lock()  # another thread may have held it
+        self._open.renew_lock()
+        self._fetching = set()
+        self._name, self._cached = secrets.token_hex(8), None
+
+    def close(self) -> None:
+        """Closes files and connections; a later read opens them again."""
+        self._open.clear()
+        with self._lock:
+            self._cached = None  # threads that still read keep what they use
+        self._ranges.close()
+
+
+_spans: weakref.WeakSet[CachedSpans] = weakref.WeakSet()  # of this process, for its forks
+
+
+def _begin_in_child() -> None:
+    for spans in _spans:
+        spans.begin_in_child()
+
+
+os.register_at_fork(after_in_child=_begin_in_child)
+
+
+def _copy(index: ChunkedIndex, ranges: RangeReader, cache: Cache, name: str) -> CachedSpans:
+    # Workers are part of their loader; a copy in any other process is of a loader of its own.
+    return CachedSpans(index, ranges, cache, name if IN_WORKER in os.environ else None)

@@ -1,0 +1,111 @@
+"""The shards of a set are made side by side by the workers of a loader; a run that was killed goes on where it was."""
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from loaderkit._base.canonical_json import digest
+from loaderkit._base.notes import notes_of
+from loaderkit._base.system.progress_bar import progress_bar
+from loaderkit._loader.one_pass import one_pass
+
+from .formats import write_format
+from .made_of import made_of
+from .shard_jobs import DONE, ShardJobs
+from .shard_result import ShardResult
+
+WRITER = 1  # another one for a change that changes a byte of the files
+
+
+def made_of_format(
+    source: Any,
+    functions: dict[str, Callable[..., Any] | None],
+    format_name: str | None,
+    *,
+    version: str | int | None = None,
+    **arguments: Any,
+) -> dict[str, Any]:
+    """What files of a format are made of, as `made_of` gives it.
+
+    Args:
+        source, functions, version: as `made_of` takes them.
+        format_name: of the files; None where there are none.
+        arguments: the others that decide the bytes.
+    """
+    return made_of(
+        source,
+        functions,
+        version=version,
+        writer=WRITER,
+        arguments={"format": format_name, **arguments},
+        modules=() if format_name is None else write_format(format_name).libraries,
+    )
+
+
+def equal_shards(records: int, count: int) -> list[range]:
+    """The keys of each of `count` shards: shard i of S has the records [i*n//S, (i+1)*n//S).
+
+    >>> equal_shards(5, 2)
+    [range(0, 2), range(2, 5)]
+    """
+    return [range(shard * records // count, (shard + 1) * records // count) for shard in range(count)]
+
+
+def dropped_of(results: Sequence[ShardResult]) -> list[dict[str, Any]]:
+    """The records that were left out of all shards, in order.
+
+    Args:
+        results: of `run_jobs`.
+    """
+    return [each for result in results for each in result.dropped]
+
+
+def run_jobs(
+    make: Callable[[int, str | None], ShardResult],
+    asked: Any,
+    shards: Sequence[range],
+    paths: Sequence[str] | None = None,
+    *,
+    files: bool = True,
+    drop: bool = False,
+    worker_count: int | None = 0,
+    worker_kind: str = "process",
+) -> list[ShardResult]:
+    """The results of all shards in order; those that are done are read.
+
+    Args:
+        make: as `ShardJobs` takes it.
+        asked: JSON values: what all shards are made of, and how.
+        shards: the keys of each shard's records.
+        paths: of each shard its file, in a folder that the caller has locked; its `.done` file lies beside it. None
+            where nothing is kept.
+        files: whether they are written, or only values are made.
+        drop: whether records may have been left out of a shard that is there.
+        worker_count, worker_kind: of the loader over the shards.
+
+    >>> results = run_jobs(lambda shard, path: ShardResult(shard), None, [range(3), range(3, 5)])
+    >>> [result.records for result in results]
+    [0, 1]
+    """
+    jobs = ShardJobs(
+        make,
+        [digest({"asked": asked, "records": [shard.start, shard.stop]}) for shard in shards],
+        None if paths is None else [path + DONE for path in paths],
+        paths if files else None,
+        drop,
+    )
+    count = worker_count if worker_count is None else min(worker_count, len(jobs))
+    loader = one_pass(jobs, worker_count=count, worker_kind=worker_kind)
+    results = []
+    try:
+        with progress_bar("shards", len(jobs)) as advance, loader, iter(loader) as each:
+            for result in each:
+                results.append(result)
+                advance(1)
+    except Exception as error:
+        # The loader's notes name steps and keys of the shards as a source, which the user doesn't know.
+        kept = [note for note in notes_of(error) if type(jobs).__name__ not in str(note)]
+        with contextlib.suppress(Exception):  # a class of the user's may forbid it
+            error.__notes__ = kept
+        raise
+    return results

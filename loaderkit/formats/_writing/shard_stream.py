@@ -1,0 +1,139 @@
+"""Encoded records in their order are written to the files of a folder."""
+
+import contextlib
+import io
+import itertools
+import os
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from loaderkit._base.system.descriptors import above_standard
+
+from .byte_file import NamedFile
+from .shard_jobs import sync
+from .target import shard_names
+from .write_format import RecordEncoder, ShardWriter, WriteFormat
+
+
+@contextlib.contextmanager
+def shard_writer(writing: WriteFormat, path: str, encoder: RecordEncoder) -> Iterator[ShardWriter]:
+    """A writer of a new file, which is ended with the block, and given up where the block or its end raises.
+
+    Args:
+        writing: the format.
+        path: of the file.
+        encoder: which made the records.
+    """
+    writer = writing.open(path, encoder)
+    try:
+        yield writer
+        writer.close()
+    except BaseException:
+        writer.abandon()
+        raise
+
+
+def write_by_bytes(
+    encoded: Iterable[Any], writing: WriteFormat, encoder: RecordEncoder, folder: str, shard_bytes: int
+) -> list[str]:
+    """Writes files that are ended where they have so many bytes; gives their names.
+
+    Args:
+        encoded: what the encoder made of the records.
+        writing: the format.
+        encoder: its encoder.
+        folder: for the files.
+        shard_bytes: the size.
+    """
+    paths = (os.path.join(folder, f"{shard:05d}.{writing.extension}") for shard in itertools.count())
+    count = len(write_by_size(encoded, writing, encoder, paths, shard_bytes))
+    if not count:
+        raise ValueError("records: expected one or more that can be written, got none")
+    names = shard_names(count, writing.extension)
+    for shard, name in enumerate(names):
+        os.replace(os.path.join(folder, f"{shard:05d}.{writing.extension}"), os.path.join(folder, name))
+    return names
+
+
+def write_by_size(
+    encoded: Iterable[Any],
+    writing: WriteFormat,
+    encoder: RecordEncoder,
+    paths: Iterator[str],
+    nbytes: int,
+    records: int | None = None,
+) -> list[int]:
+    """Writes files, each ended where it has so many bytes or records; gives the records of each.
+
+    Args:
+        encoded: what the encoder made of the records. Those behind the last of the paths are left out.
+        writing: the format.
+        encoder: its encoder.
+        paths: of the files.
+        nbytes, records: the bytes, and the records if a number is given.
+    """
+    rest = iter(encoded)
+    counts = []
+    for first, path in zip(rest, paths, strict=False):
+        with shard_writer(writing, path, encoder) as writer:
+            for count, record in enumerate(itertools.chain([first], rest), 1):
+                writer.add(record)
+                if writer.nbytes >= nbytes or count == records:
+                    break
+        sync(path)
+        counts.append(count)
+    return counts
+
+
+def write_spooled(
+    encoded: Iterable[Any], writing: WriteFormat, encoder: RecordEncoder, folder: str, names: Sequence[str]
+) -> None:
+    """Writes records, of which the number isn't known before, to files with equal numbers of them.
+
+    Args:
+        encoded: what the encoder made of the records.
+        writing: the format.
+        encoder: its encoder.
+        folder: for the files.
+        names: theirs.
+    """
+    paths = [os.path.join(folder, name) for name in names]
+    if len(names) == 1:
+        write_shard(encoded, writing, encoder, paths[0])
+        sync(paths[0])
+        return
+    spool = os.path.join(folder, "spool")
+    count = 0
+    with above_standard():
+        file = io.BufferedRandom(NamedFile(spool, "w+b"))
+    with file:
+        for one in encoded:
+            pickle.dump(one, file, 5)
+            count += 1
+        if count < len(names):
+            raise ValueError(f"shards: expected at most the {count} records, got {len(names)}")
+        file.seek(0)
+        for shard, path in enumerate(paths):
+            size = (shard + 1) * count // len(names) - shard * count // len(names)
+            records = (pickle.load(file) for _ in range(size))
+            write_shard(records, writing, encoder, path)
+            sync(path)
+    os.unlink(spool)
+
+
+def write_shard(encoded: Iterable[Any], writing: WriteFormat, encoder: RecordEncoder, path: str) -> int:
+    """Writes records to one file, which isn't safe on the disk yet; gives their number.
+
+    Args:
+        encoded: what the encoder made of the records.
+        writing: the format.
+        encoder: its encoder.
+        path: of the file.
+    """
+    count = 0
+    with shard_writer(writing, path, encoder) as writer:
+        for one in encoded:
+            writer.add(one)
+            count += 1
+    return count

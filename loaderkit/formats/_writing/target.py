@@ -1,0 +1,163 @@
+"""Where a data set goes: its unfinished files lie in a folder beside it, which becomes the target by one rename."""
+
+import contextlib
+import dataclasses
+import os
+import re
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+from loaderkit._base.system.folder_replacement import replace_folder, restore_folder
+from loaderkit._base.system.locked_folder import locked_folder
+from loaderkit._base.system.made_folder import MADE, Made, delete_rest, foreign_name, unfinished_folder
+from loaderkit.formats import registry
+
+from .dropped import Dropped, list_path, write_list
+from .shard_jobs import DONE, sync
+
+_OF_A_SET = re.compile(r"\d{5,}-of-(\d{5,})\.(\w+)")
+
+
+def shard_names(count: int, extension: str) -> list[str]:
+    """The names of the files of a set.
+
+    >>> shard_names(2, "tar")
+    ['00000-of-00002.tar', '00001-of-00002.tar']
+    """
+    return [f"{shard:05d}-of-{count:05d}.{extension}" for shard in range(count)]
+
+
+class WriteTarget:
+    """A folder of files, or one file, that is there whole or not at all.
+
+    Args:
+        path: its path.
+        is_file: whether it is one file.
+        overwrite: whether one that exists is replaced: a file, or a folder that has files of a written set only.
+        allow: what may differ where a run goes on, as `goes_on_from` takes it.
+    """
+
+    def __init__(self, path: str, *, is_file: bool, overwrite: bool, allow: Collection[str] = ()) -> None:
+        self._path, self._is_file, self._overwrite = os.path.abspath(path), is_file, overwrite
+        self._allow = allow
+        self.folder = self._path + ".partial"
+
+    @contextlib.contextmanager
+    def unfinished(self, extension: str, asked: dict[str, Any] | None, *, goes_on: bool) -> Iterator[Made]:
+        """The folder for the unfinished files, locked; gives what it is of.
+
+        Args:
+            extension: of the files.
+            asked: what decides their bytes.
+            goes_on: whether what an earlier run has finished stays.
+        """
+        ours = rf"spool|\d{{5,}}(-of-\d{{5,}})?\.{re.escape(extension)}({re.escape(DONE)})?"
+        if self._is_file:
+            ours += f"|{re.escape(os.path.basename(self._path))}"
+        check_target(self._path, self._overwrite, is_file=self._is_file)
+        os.makedirs(os.path.dirname(self._path), exist_ok=True)
+        with locked_folder(self.folder):
+            restore_folder(self._path, self._path)
+            check_target(self._path, self._overwrite, is_file=self._is_file)
+            with unfinished_folder(
+                self.folder, Made(asked, ours), goes_on=goes_on, overwrite=self._overwrite, allow=self._allow
+            ) as found:
+                yield found
+
+    def finish(self, made: Made, names: Sequence[str], dropped: Dropped = None) -> list[str]:
+        """Gives the files their final place and deletes what else an earlier run left.
+
+        Args:
+            made: of the unfinished folder.
+            names: of the files, all in the folder.
+            dropped: the records that were left out, of which a list is written; None for none.
+
+        Gives their paths.
+        """
+        if dropped is not None:
+            write_list(list_path(self._path), dropped)
+        made.delete(self.folder, keep=names)
+        if self._is_file:
+            sync(self.folder)
+            os.replace(os.path.join(self.folder, names[0]), self._path)
+            sync(os.path.dirname(self._path))
+            return [self._path]
+        # The replaced folder may get the name of the folder of unfinished files: no other process takes it then.
+        with locked_folder(self._path) if os.path.lexists(self._path) else contextlib.nullcontext():
+            name_set(self.folder, made, self._path, self._path)
+        return [os.path.join(self._path, name) for name in names]
+
+
+def name_set(finished: str, made: Made, path: str, aside: str) -> None:
+    """Gives a folder of finished files its name, in place of the written set that has it.
+
+    Args:
+        finished: the folder. FileExistsError where it has other files.
+        made: of the unfinished work.
+        path: the name.
+        aside: as `replace_folder` takes it.
+    """
+    sizes = {
+        name: os.path.getsize(os.path.join(finished, name)) for name in os.listdir(finished) if name != MADE
+    }
+    if (foreign := foreign_name(finished, made)) is not None:
+        raise FileExistsError(
+            f"{finished}: expected the files of this run only, got {foreign!r}; move it away"
+        )
+    dataclasses.replace(made, names=None, files=sizes).write(finished)
+    sync(finished)
+    if os.path.lexists(path):
+        # Files may have come since the beginning. What is marked is deleted by the next run if this one is killed.
+        dataclasses.replace(replaceable_set(path), replaced=True).write(path)
+        replaced = replace_folder(finished, path, aside)
+        sync(os.path.dirname(path))
+        delete_rest(replaced)
+    else:
+        os.rename(finished, path)
+    sync(os.path.dirname(path))
+
+
+def check_target(path: str, overwrite: bool, *, is_file: bool) -> None:
+    """Raises FileExistsError where a name is taken, or with `overwrite` by what isn't a file or a written set.
+
+    path: the name. is_file: whether a file is about to get it, or a folder.
+    """
+    if not os.path.lexists(path):
+        return
+    kind = "file" if is_file else "folder"
+    if not overwrite:
+        raise FileExistsError(
+            f"path: expected a new {kind}, a name that isn't there, got {path}; overwrite=True replaces "
+            "what loaderkit wrote"
+        )
+    if os.path.islink(path) or os.path.isdir(path) == is_file:
+        raise FileExistsError(f"path: expected a {kind} to overwrite, got {path!r}, which is something else")
+    if not is_file:
+        replaceable_set(path)
+
+
+def replaceable_set(path: str) -> Made:
+    """What a folder's set is of; FileExistsError where the folder has a file that isn't of a set that we have written.
+
+    The files are those that made.json lists, with these sizes. A set of version 0.1 has none: then they are all of
+    NNNNN-of-NNNNN.EXT with one count and format.
+    """
+    made = Made.read(path)
+    if made is None or made.files is None:
+        found = [each for name in sorted(os.listdir(path)) if (each := _OF_A_SET.fullmatch(name))]
+        names = {each[0] for each in found if each.groups() == found[0].groups()}
+        known = bool(found) and _is_written(found[0][2]) and int(found[0][1]) == len(names)
+        whole = known and names == {*shard_names(len(names), found[0][2])}
+        made = Made(files={name: os.path.getsize(os.path.join(path, name)) for name in names if whole})
+    if (foreign := foreign_name(path, made)) is not None:
+        raise FileExistsError(
+            f"path: expected a folder that has files of a written set only, got {foreign!r} in {path!r}, which "
+            f"{MADE} there doesn't list with its size; move it away (delete a .DS_Store, which a file manager makes), "
+            "or choose another path"
+        )
+    return made
+
+
+def _is_written(extension: str) -> bool:
+    found = registry.of_extension(extension, ask_packages=False)
+    return found is not None and found.writer is not None

@@ -1,0 +1,341 @@
+"""Records of files without an index of their own, such as tar archives: the base of the sources that read them.
+
+record_key: a row of the source. An index key is a row of the index, which is of whole files; the two differ where the
+source has parts of files, or a file twice.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import index as as_index
+from typing import TYPE_CHECKING, Any, Never, SupportsIndex, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from loaderkit._base.closing import Closing
+from loaderkit._base.hints import refuse_foreign_source_method
+from loaderkit._base.integers import not_an_int
+from loaderkit._codecs.scan import Scanner
+from loaderkit._source.content import digest_of
+from loaderkit._source.record_key import check_keys
+from loaderkit._storage.addresses import redacted
+from loaderkit._storage.patterns import FilePart, file_parts
+from loaderkit._storage.range_reader import RangeReader
+from loaderkit._storage.span_reader import SpanReader
+from loaderkit.errors import DataFormatError
+
+from ._index.check import ShardCheck
+from ._index.direct_spans import DirectSpans
+from ._index.find import find_index
+from ._index.line_spans import readable_spans
+from ._index.part_file import ScanOptions
+from ._index.record_index import RecordIndex
+from ._index.shard_set import ShardSet
+from .known_files import other_format
+
+if TYPE_CHECKING:
+    from loaderkit._storage.cache.cached_spans import CachedSpans
+    from loaderkit._storage.cache.chunk_feed import ChunkFeed
+    from loaderkit._storage.cache.chunk_numbers import ChunkedIndex
+    from loaderkit._storage.cache.settings import Cache
+
+# Tasks ahead of the running one whose records a worker reads where a read waits for a server.
+REMOTE_READ_AHEAD = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Selection:
+    """Which records of the index are the source's: (parts,) int64 each.
+
+    ends: the source's records up to and with each part. offsets: what is added to a record_key for the index key.
+    """
+
+    ends: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+
+    def index_keys(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
+        return keys + self.offsets[self.ends.searchsorted(keys, "right")]
+
+    def record_key(self, key: int) -> int:
+        """The first of the source's records that is this one of the index; -1 where none is."""
+        records = key - self.offsets
+        begins = np.concatenate(([0], self.ends[:-1]))
+        found = np.flatnonzero((begins <= records) & (records < self.ends))
+        return int(records[found[0]]) if len(found) else -1
+
+
+class IndexedDataSource(Closing):
+    """The records of files, by an index of where each lies. A subclass gives the records' values.
+
+    Args:
+        paths: names of files, as the subclass says, or a function that gives them, which is called again where
+            addresses have expired.
+        format: how the files are scanned.
+        index: the index's name; without one it is found beside the data or in the user's cache folder, or made for
+            local data.
+        cache: keeps what was read from a server on the disk.
+        storage_options: of the server: credentials, endpoint.
+        scan_options: what an index that is made holds.
+        parts: what `paths` means, where the subclass has looked already; a function isn't called again.
+    """
+
+    def __init__(
+        self,
+        paths: Any,
+        *,
+        format: Scanner,  # noqa: A002 - the word of the field
+        index: str | os.PathLike[str] | None = None,
+        cache: "Cache | None" = None,
+        storage_options: Mapping[str, Any] | None = None,
+        scan_options: ScanOptions | None = None,
+        parts: Sequence[FilePart] | None = None,
+    ) -> None:
+        options: object = storage_options  # of any type, whatever the annotation says
+        if not isinstance(options, Mapping | None):
+            got = type(options).__name__
+            raise TypeError(f"storage_options: expected a dict of option -> value, got a {got}")
+        if parts is None:
+            parts = data_parts(paths, storage_options)
+        names = distinct_paths(parts)
+        shards = ShardSet(
+            names, storage_options, _Refresh(paths, storage_options) if callable(paths) else None
+        )
+        try:
+            self._index = find_index(
+                shards, format, index=None if index is None else os.fspath(index), options=scan_options
+            )
+        except DataFormatError as error:
+            wrong = next((name for name in names if str(error).startswith(name)), "")
+            advice = other_format(wrong, type(self).__name__)
+            if not advice:
+                raise
+            raise DataFormatError(f"{error}; {advice}") from error
+        self._shard_check = ShardCheck(self._index)
+        self._ranges = shards.open(expected=self._index.shard_versions, on_other_version=self._shard_check)
+        spans = readable_spans(self._index)
+        self._spans: SpanReader = (
+            DirectSpans(spans, self._ranges, self._shard_check)
+            if cache is None
+            else cached_spans(spans, self._ranges, cache)
+        )
+        self._selection = _selection_of(parts, names, self._index)
+        self._records = len(self._index) if self._selection is None else int(self._selection.ends[-1])
+
+    def _decode(self, keys: NDArray[np.int64], spans: Sequence[bytes | memoryview]) -> list[Any]:
+        """The records of these spans.
+
+        Args:
+            keys: (n,) int64, index keys.
+            spans: n pieces of bytes.
+        """
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        return self._records
+
+    def __getitem__(self, record_key: SupportsIndex) -> Any:
+        return self.__getitems__([_an_int(record_key)])[0]
+
+    def __getitems__(self, record_keys: ArrayLike) -> list[Any]:
+        keys = self._checked(record_keys)
+        if self._selection is not None:
+            keys = self._selection.index_keys(keys)
+        doubted = len(self._shard_check.doubted)
+        records = self._read(keys)
+        # A part of a record can't be compared: where the read was the first to see another version, it is made again.
+        return records if len(self._shard_check.doubted) == doubted else self._read(keys)
+
+    @property
+    def _reads_parts(self) -> bool:
+        """Whether less than the whole records may be read: from the shards, where none is to be compared."""
+        return isinstance(self._spans, DirectSpans) and not self._shard_check.doubted
+
+    def _read(self, keys: NDArray[np.int64]) -> list[Any]:
+        """The records with these index keys, (n,); a subclass may read less than their spans."""
+        return self._decode(keys, self._spans.read(keys))
+
+    def _checked(self, record_keys: ArrayLike) -> NDArray[np.int64]:
+        """The keys in [0, records), negative ones counted from the end, as lists have them."""
+        keys = np.asarray(record_keys)
+        if keys.dtype == np.int64 and keys.ndim == 1 and len(keys):
+            largest = int(keys.view(np.uint64).max())  # as unsigned, a key below 0 is very large
+            if largest < self._records:
+                return keys
+        if keys.dtype.kind == "i" and keys.ndim == 1:
+            below = keys < 0
+            if below.any():
+                shifted = np.where(below, keys + self._records, keys)
+                if (shifted < 0).any():
+                    raise self._out_of_range(int(keys[(shifted < 0).argmax()]))
+                keys = shifted
+        return check_keys(keys, self._records, self)
+
+    def _out_of_range(self, key: int) -> IndexError:
+        return IndexError(
+            f"record_key: expected an int from {-self._records} to {self._records - 1}, got {key}; {self!r} has "
+            f"{self._records} records"
+        )
+
+    def name(self, record_key: SupportsIndex) -> str:
+        """The record's file and its place among the file's records, such as "/data/train-0003.tar[17]".
+
+        Args:
+            record_key: int in [-len(source), len(source)); IndexError otherwise.
+        """
+        keys = self._checked([_an_int(record_key)])
+        return self._place(int(keys[0] if self._selection is None else self._selection.index_keys(keys)[0]))
+
+    def _place(self, key: int) -> str:
+        """The file of an index key and the record's place in it."""
+        shard = int(self._index.shard_ends.searchsorted(key, "right"))
+        return f"{self._ranges.names[shard]}[{key - self._index.records_of(shard)[0]}]"
+
+    @property
+    def chunk_records(self) -> int:
+        """Records of about 1 MiB: what `ChunkSampler` should read together."""
+        return self._index.chunk_records
+
+    @property
+    def chunk_bytes(self) -> int:
+        """Bytes of a chunk, on average."""
+        return max(1, self._index.nbytes * self._index.chunk_records // max(1, len(self._index)))
+
+    @property
+    def chunk_feed(self) -> "ChunkFeed | None":
+        """The chunks of the records, for the process that fetches them ahead; None without a cache."""
+        if isinstance(self._spans, DirectSpans):
+            return None
+        from loaderkit._storage.cache.chunk_feed import ChunkFeed
+
+        return ChunkFeed(
+            cast("CachedSpans", self._spans),
+            None if self._selection is None else self._selection.index_keys,
+        )
+
+    @property
+    def read_ahead(self) -> int:
+        """Tasks whose records are read ahead: 0 for local files, 4 where reads wait for a server."""
+        return REMOTE_READ_AHEAD if self._spans.waits else 0
+
+    def fingerprint(self) -> dict[str, Any]:
+        """The data's identity, without times, folders and addresses: the same for a copied set.
+
+        It is exact, as `checksums`, where the index has checksums of the records; else samples stand for the bytes.
+        """
+        told: dict[str, Any] = {
+            "type": type(self).__name__,
+            "records": self._records,
+            "files": self._index.shards,
+            "bytes": self._index.nbytes,
+            "data": self._index.digest,
+            **self._index.content,
+        }
+        if self._selection is not None:
+            told["parts"] = digest_of([self._selection.ends.tolist(), self._selection.offsets.tolist()])
+        return told
+
+    def close(self) -> None:
+        """Closes the open files and connections; a later read opens them again."""
+        self._spans.close()
+        self._ranges.close()
+
+    if not TYPE_CHECKING:  # where it would make every misspelled name an attribute
+
+        def __getattr__(self, name: str) -> Never:
+            refuse_foreign_source_method(self, name)
+
+    def __repr__(self) -> str:
+        names = self._ranges.names
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        return f"{type(self).__name__}({names[0]!r}{more}, records={self._records})"
+
+
+@dataclass(frozen=True, slots=True)
+class _Refresh:
+    """Asks the user's function for the addresses again."""
+
+    paths: Callable[[], Any]
+    storage_options: Mapping[str, Any] | None = field(repr=False)
+
+    def __call__(self) -> list[str]:
+        return distinct_paths(data_parts(self.paths, self.storage_options))
+
+
+def data_parts(paths: Any, storage_options: Mapping[str, Any] | None = None) -> list[FilePart]:
+    """The files and parts that `paths` means, without the indexes that lie beside them.
+
+    Args:
+        paths, storage_options: as `file_parts` takes them. FileNotFoundError where only indexes are left.
+    """
+    found = file_parts(paths, storage_options=storage_options)
+    parts = [
+        part for part in found if not part.path.endswith(".lkx") and ".lkx.parts/" not in f"{part.path}/"
+    ]
+    if not parts:
+        raise FileNotFoundError(f"paths: expected files of records, got an index: {redacted(found[0].path)}")
+    return parts
+
+
+def distinct_paths(parts: Iterable[FilePart]) -> list[str]:
+    """The files of these parts, each once, in the order of the parts."""
+    return list(dict.fromkeys(part.path for part in parts))
+
+
+def cached_spans(index: "ChunkedIndex", ranges: RangeReader, cache: "Cache") -> SpanReader:
+    """Reads records through a cache.
+
+    Args:
+        index: where the records lie.
+        ranges: reads the shards.
+        cache: TypeError where it isn't `lk.Cache`.
+    """
+    from loaderkit._storage.cache.cached_spans import CachedSpans
+    from loaderkit._storage.cache.settings import Cache
+
+    given: object = cache  # of any type, whatever the annotation says
+    if not isinstance(given, Cache):
+        got = type(given).__name__
+        raise TypeError(f'cache: expected lk.Cache, got {got}; write cache=lk.Cache(folder, limit="200GB")')
+    return CachedSpans(index, ranges, cache)
+
+
+def _selection_of(parts: Sequence[FilePart], names: Sequence[str], index: RecordIndex) -> _Selection | None:
+    """None where the source has the whole files, each once."""
+    if len(parts) == len(names) and all(part.start == 0 and part.stop is None for part in parts):
+        return None
+    places = {name: shard for shard, name in enumerate(names)}
+    ends, offsets, end = [], [], 0
+    for part in parts:
+        first, stop = index.records_of(places[part.path])
+        total = stop - first
+        if (part.start and part.start >= total) or (part.stop or 0) > total:
+            asked = "" if part.stop is None else part.stop
+            raise ValueError(
+                f"paths: expected a part of the {total} records of {redacted(part.path)}, got [{part.start}:{asked}]"
+            )
+        offsets.append(first + part.start - end)
+        end += (total if part.stop is None else part.stop) - part.start
+        ends.append(end)
+    return _Selection(np.array(ends, np.int64), np.array(offsets, np.int64))
+
+
+def _an_int(record_key: SupportsIndex) -> int:
+    try:
+        return as_index(record_key)
+    except TypeError:
+        raise not_an_int("record_key", record_key, _advice(record_key)) from None
+
+
+def _advice(record_key: object) -> str:
+    """What to write instead of a key that other libraries take."""
+    if isinstance(record_key, slice):
+        return "for a part write lk.SubsetDataSource(source, range(start, stop))"
+    if isinstance(record_key, str):
+        return (
+            "records have numbers; source[n] is a dict of fields, and a tar source with an index made by "
+            "`loaderkit index --keys` has source.find(name)"
+        )
+    if isinstance(record_key, list | tuple | np.ndarray):
+        return "for several records write source.__getitems__(keys)"
+    return ""

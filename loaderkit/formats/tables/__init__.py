@@ -1,0 +1,1 @@
+"""Tables: Parquet, Arrow, and those of other libraries."""

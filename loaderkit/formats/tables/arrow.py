@@ -1,0 +1,215 @@
+"""Rows of Arrow files: IPC files, IPC streams and Feather."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderkit._base.closing import Closing
+from loaderkit._base.hints import refusing_foreign_arguments
+from loaderkit._base.sizes import number_of_bytes
+from loaderkit._base.system.process_locks import ProcessLocks
+from loaderkit.errors import DataFormatError, LoaderkitError
+
+from .chunk import TableChunk
+from .chunk_memory import ChunkMemory
+from .files import TableChunks, TableFiles, file_mark
+from .library import pyarrow_for
+from .rows import TableRowsSource, columns_of, require_same_columns
+
+
+class ArrowDataSource(TableRowsSource, Closing):
+    """Rows of Arrow files, mapped into memory: record k is {column: value}; it needs the extra `arrow`.
+
+    IPC files (.arrow, Feather version 2) and streams, which Hugging Face's caches are. Values are numpy numbers, str,
+    bytes, numpy arrays for lists of numbers, lists and dicts; a null is None (see docs/data.md). Files that `lk.write`
+    made give back the dicts that were written, types included. A table of numbers has `take`, so that a batch is read
+    by column.
+
+    Args:
+        paths: names of local files; patterns, braces and parts such as "a.arrow[10:20]" as `lk.TarDataSource` takes
+            them.
+        columns: names of those that are read, in this order; None for all.
+        cache_bytes: of record batches of compressed files that a process keeps decompressed; bytes or a text such as
+            "1GB". The last is always kept.
+
+    FileNotFoundError for a missing file; DataFormatError for a file that isn't Arrow, is damaged, or has other columns
+    than the first one; FileChangedError where a file was written to since; ValueError for files of a server.
+
+    >>> import pyarrow as pa, pyarrow.feather, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> table = pa.table({"x": [[1.0, 2.0], [3.0, 4.0]], "label": [0, 1]})
+    >>> table = table.cast(pa.schema({"x": pa.list_(pa.float32(), 2), "label": pa.int64()}))
+    >>> pyarrow.feather.write_feather(table, f"{folder.name}/train.arrow")
+    >>> source = ArrowDataSource(f"{folder.name}/train.arrow")
+    >>> source[1]
+    {'x': array([3., 4.], dtype=float32), 'label': np.int64(1)}
+    >>> source.take([1, 0])["x"]
+    array([[3., 4.],
+           [1., 2.]], dtype=float32)
+    >>> source.close(), folder.cleanup()
+    (None, None)
+    """
+
+    @refusing_foreign_arguments
+    def __init__(
+        self, paths: Any, *, columns: Sequence[str] | None = None, cache_bytes: int | str = "256MiB"
+    ) -> None:
+        pyarrow_for("formats.ArrowDataSource")
+        self._cache_bytes = number_of_bytes("cache_bytes", cache_bytes)
+        self._files = TableFiles(paths, None, mapped=True)
+        self._prepare()
+        rows, found = [], []
+        for file, shown in enumerate(self._files.shown):
+            opened = self._opened(file)
+            chosen = columns_of(opened.schema, columns, shown)
+            found.append(chosen)
+            require_same_columns(found[0], chosen, self._files.shown[0], shown)
+            with self._naming(file, "record batches of an Arrow file"):
+                rows.append(opened.rows())
+        self._chunks = TableChunks.of(self._files, rows)
+        super().__init__(*found[0], self._chunks.ends, self._chunks.firsts)
+
+    def _prepare(self) -> None:
+        self._locks = ProcessLocks(threading.Lock)
+        self._open_files: dict[int, _MappedFile] = {}
+        self._memory = ChunkMemory(self._cache_bytes)
+
+    def _opened(self, file: int) -> _MappedFile:
+        with self._locks.own():
+            opened = self._open_files.get(file)
+            if opened is None:
+                with self._naming(file, "an Arrow file", type(self).__name__):
+                    opened = self._open_files[file] = _MappedFile(self._files.open(file))
+        return opened
+
+    @contextlib.contextmanager
+    def _naming(self, file: int, expected: str, source: str = "") -> Iterator[None]:
+        """pyarrow's own errors don't name the file."""
+        import pyarrow as pa
+
+        try:
+            yield
+        except (pa.ArrowException, OSError) as error:
+            if isinstance(error, LoaderkitError | FileNotFoundError):
+                raise
+            raise self._files.damaged(file, expected, error, source) from error
+
+    def _chunk(self, number: int) -> TableChunk:
+        file = int(self._chunks.files[number])
+        found: TableChunk = self._memory.get(number, lambda: self._batch(number, file))
+        return found
+
+    def _check(self, chunks: NDArray[np.int64]) -> None:
+        self._files.check_all(self._chunks.files[chunks])
+
+    def _batch(self, number: int, file: int) -> tuple[TableChunk, int]:
+        place = int(self._chunks.numbers[number])
+        opened = self._opened(file)
+        with self._naming(file, f"record batch {place} of an Arrow file"):
+            batch = opened.batch(place)
+            _validate(batch)
+        names = [column.name for column in self._columns]
+        nbytes = 0 if opened.is_mapped(batch) else batch.nbytes
+        return TableChunk(batch.select(names), self._descriptions), nbytes
+
+    def _where(self, number: int, row: int) -> str:
+        file = int(self._chunks.files[number])
+        return f"{self._files.shown[file]}[{int(self._chunks.begins[number]) + row}]"
+
+    def fingerprint(self) -> dict[str, Any]:
+        """The columns, and the identity of the files, without times and folders."""
+        told = {"type": "ArrowDataSource", "records": len(self), "columns": self._told_columns()}
+        return told | self._files.told()
+
+    def close(self) -> None:
+        """Unmaps the files where no record refers to them; a later read opens them again."""
+        with self._locks.own():
+            self._memory.clear()
+            self._open_files.clear()
+            self._files.close()
+
+    def __repr__(self) -> str:
+        more = f" and {len(self._files) - 1} more" if len(self._files) > 1 else ""
+        return f"ArrowDataSource({self._files.shown[0]!r}{more}, records={len(self)})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        private = ("_locks", "_open_files", "_memory")
+        return {name: value for name, value in self.__dict__.items() if name not in private}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._prepare()
+
+
+def _validate(batch: Any) -> None:
+    """pyarrow's error where an offset lies beyond its buffer: reading there would end the process."""
+    import pyarrow as pa
+
+    batch.validate()
+    for column in batch.columns:
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid as error:
+            if "UTF8" not in str(error):  # a text that isn't harms nothing, and its row is a bad record
+                raise
+
+
+class _MappedFile:
+    """An IPC file or stream in the memory of this process.
+
+    Args:
+        path: of the file. DataFormatError for another format, pyarrow's errors for a damaged file.
+    """
+
+    def __init__(self, path: str) -> None:
+        import pyarrow as pa
+
+        mark = file_mark(path)
+        if mark[:4] == b"PAR1":
+            raise DataFormatError(
+                f"{path}: expected an Arrow file, got Parquet; write lk.ParquetDataSource(...)"
+            )
+        if mark[:4] == b"FEA1":
+            raise DataFormatError(
+                f"{path}: expected an Arrow file, got Feather version 1; read it by pyarrow.feather.read_table and "
+                "write it with pyarrow.feather.write_feather, which writes version 2"
+            )
+        with pa.memory_map(path) as file:
+            self._whole = file.read_buffer()
+        if mark[:6] == b"ARROW1":
+            self._reader: Any = pa.ipc.open_file(self._whole)
+            self._batches: list[Any] | None = None
+            self.schema = self._reader.schema
+        else:
+            reader = pa.ipc.open_stream(self._whole)
+            self.schema = reader.schema
+            self._batches = []
+            for batch in reader:
+                self._batches.append(batch)
+                if not self.is_mapped(batch):
+                    raise DataFormatError(
+                        f"{path}: expected an IPC file, or a stream without compression, got a compressed stream, of "
+                        "which no part can be read alone; write it with pyarrow.ipc.new_file"
+                    )
+
+    def rows(self) -> list[int]:
+        """Of each record batch. Those of compressed files are decompressed for it."""
+        if self._batches is not None:
+            return [batch.num_rows for batch in self._batches]
+        return [self._reader.get_batch(place).num_rows for place in range(self._reader.num_record_batches)]
+
+    def batch(self, place: int) -> Any:
+        """A record batch."""
+        return self._reader.get_batch(place) if self._batches is None else self._batches[place]
+
+    def is_mapped(self, batch: Any) -> bool:
+        """Whether a batch lies in the file, not in memory of its own."""
+        begin = self._whole.address
+        buffers = (each for column in batch.columns for each in column.buffers() if each is not None)
+        return all(begin <= each.address < begin + self._whole.size for each in buffers if each.size)

@@ -1,0 +1,170 @@
+"""The files of a table: how each is opened, whether it is the file that the source began with, which rows are used."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderkit._base.system.file_identity import FileIdentity
+from loaderkit._base.system.shared_memory import goes_to_a_worker
+from loaderkit._source.content import digest_of
+from loaderkit._storage.addresses import is_remote, redacted
+from loaderkit._storage.open_ranges import open_ranges
+from loaderkit._storage.patterns import FilePart, file_parts
+from loaderkit.errors import DataFormatError
+from loaderkit.formats._index.check import sample_of
+from loaderkit.formats._index.shard_set import base_name
+from loaderkit.formats.known_files import other_format
+from loaderkit.formats.range_file import RangeFile
+
+
+class TableFiles:
+    """Files in order, each once.
+
+    Args:
+        paths: what `file_parts` takes.
+        storage_options: of the server.
+        mapped: whether they must be local: ValueError where they are on a server.
+
+    FileNotFoundError where a local file is missing.
+    """
+
+    def __init__(
+        self, paths: Any, storage_options: Mapping[str, Any] | None, *, mapped: bool = False
+    ) -> None:
+        self.parts = file_parts(paths, storage_options=storage_options)
+        self._paths = list(dict.fromkeys(part.path for part in self.parts))
+        self.shown = [redacted(path) for path in self._paths]
+        self.remote = is_remote(self._paths[0])
+        if mapped and self.remote:
+            raise ValueError(
+                f"paths: expected local files, which can be mapped, got {self.shown[0]}; copy them first, or write "
+                "them as Parquet: lk.ParquetDataSource reads files of servers"
+            )
+        self._ranges = open_ranges(self._paths, storage_options=storage_options)
+        self._identities = [] if self.remote else [FileIdentity.of(path) for path in self._paths]
+        self._sizes = [self._ranges.version(file).size for file in range(len(self._paths))]
+        self._samples = [
+            sample_of(self._ranges, file, size).hex() if size else "" for file, size in enumerate(self._sizes)
+        ]
+        self._ranges.close()
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def check(self, file: int) -> None:
+        """FileChangedError where a local file isn't the one that the source began with; a server's is checked when
+        it is read.
+        """
+        if self._identities:
+            path = self._paths[file]
+            self._identities[file].check(path, FileIdentity.of(path))
+
+    def check_all(self, files: NDArray[np.int64]) -> None:
+        """`check` of each of these files, once.
+
+        Args:
+            files: (n,), in order.
+        """
+        if self._identities:
+            for file in files[np.flatnonzero(np.diff(files, prepend=-1))].tolist():
+                self.check(file)
+
+    def path(self, file: int) -> str:
+        """The whole name of a file."""
+        return self._paths[file]
+
+    def open(self, file: int) -> Any:
+        """What pyarrow reads: the path of a local file, or an object of a server as a file."""
+        self.check(file)
+        return RangeFile(self._ranges, file, self._sizes[file]) if self.remote else self._paths[file]
+
+    def damaged(self, file: int, expected: str, error: Exception, source: str = "") -> Exception:
+        """The error for a file that can't be read; FileChangedError where it was written to.
+
+        Args:
+            file: its number.
+            expected: what it should have been.
+            error: of the library that read it.
+            source: the name of the class that reads the whole file, for advice on a file of another format.
+        """
+        self.check(file)
+        advice = other_format(self.shown[file], source) if source else ""
+        text = str(error).splitlines()[0][:300] if str(error) else type(error).__name__
+        return DataFormatError(
+            f"{self.shown[file]}: expected {expected}, got {self._sizes[file]} bytes that pyarrow can't read: "
+            f"{text}; " + (advice or "it is truncated or of another format: write it again")
+        )
+
+    def told(self) -> dict[str, Any]:
+        """What a fingerprint says of them: the same for copied files."""
+        names = [base_name(name) for name in self.shown]
+        parts = [[self._paths.index(part.path), part.start, part.stop] for part in self.parts]
+        return {
+            "files": len(self),
+            "bytes": sum(self._sizes),
+            "data": digest_of([names, self._sizes, self._samples, parts]),
+        }
+
+    def close(self) -> None:
+        """Closes connections."""
+        self._ranges.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Inode numbers and times hold on this machine and for this run only.
+        return self.__dict__ if goes_to_a_worker() else self.__dict__ | {"_identities": []}
+
+
+@dataclass(frozen=True, slots=True)
+class TableChunks:
+    """The chunks of rows that a source has: record batches of Arrow files, row groups of Parquet files.
+
+    files, numbers: of each chunk, its file and its number there. begins: the row of the file with which it begins.
+    firsts: the first of its rows that the source has. ends: the source's records up to and with it. All are int64
+    (chunks,).
+    """
+
+    files: NDArray[np.int64]
+    numbers: NDArray[np.int64]
+    begins: NDArray[np.int64]
+    firsts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, files: TableFiles, rows: Sequence[Sequence[int]]) -> Self:
+        """The chunks with records of the parts of files.
+
+        Args:
+            files: ValueError for a part beyond the end of its file, and where there is no row at all.
+            rows: of each chunk of each file.
+        """
+        found: list[tuple[int, int, int, int, int]] = []
+        end = 0
+        for part in files.parts:
+            file = next(place for place in range(len(files)) if files.path(place) == part.path)
+            ends = np.cumsum(rows[file], dtype=np.int64).tolist()
+            begin, stop = _span(part, ends[-1] if ends else 0, files.shown[file])
+            for number, (count, upto) in enumerate(zip(rows[file], ends)):
+                first, last = max(begin, upto - count), min(stop, upto)
+                if first < last:
+                    end += last - first
+                    found.append((file, number, upto - count, first - (upto - count), end))
+        if not found:
+            raise ValueError(f"paths: expected one row or more, got none in {files.shown[0]}")
+        return cls(*np.array(found, np.int64).T.copy())
+
+
+def _span(part: FilePart, total: int, shown: str) -> tuple[int, int]:
+    if (part.start and part.start >= total) or (part.stop or 0) > total:
+        asked = "" if part.stop is None else part.stop
+        raise ValueError(f"paths: expected a part of the {total} rows of {shown}, got [{part.start}:{asked}]")
+    return part.start, total if part.stop is None else part.stop
+
+
+def file_mark(path: str) -> bytes:
+    """The first 8 bytes of a local file, which say its format."""
+    with open(os.fspath(path), "rb") as file:
+        return file.read(8)

@@ -1,0 +1,215 @@
+"""Rows of Parquet files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderkit._base.closing import Closing
+from loaderkit._base.hints import refusing_foreign_arguments
+from loaderkit._base.sizes import number_of_bytes
+from loaderkit.errors import LoaderkitError
+from loaderkit.formats.indexed import REMOTE_READ_AHEAD
+
+from .chunk import TableChunk
+from .chunk_memory import ChunkMemory
+from .files import TableChunks, TableFiles
+from .library import pyarrow_for
+from .rows import TableRowsSource, columns_of, require_same_columns
+
+# Bytes read for each byte used from which a shuffle is refused: there an hour of reading becomes a day.
+MOST_READ = 20
+
+
+class ParquetDataSource(TableRowsSource, Closing):
+    """Rows of Parquet files: record k is {column: value}; it needs the extra `arrow`.
+
+    Values are numpy numbers, str, bytes, numpy arrays for lists of numbers, lists and dicts; a null is None (see
+    docs/data.md). Files that `lk.write` made give back the dicts that were written, types included. Pages that have
+    checksums, as those of `lk.write` have, are compared with them.
+
+    A row group is decoded as a whole, and the ones used last are kept in each process. In a shuffled order most reads
+    decode a row group for one row. A loader refuses that where it decodes more than 20 bytes for each byte used,
+    whichever sampler or component of a mixture gives the order; `lk.ChunkSampler.over(source, ...)` shuffles row groups
+    and the rows of some of them.
+
+    Args:
+        paths: names of files, local or on a server; patterns, braces and parts such as "a.parquet[10:20]" as
+            `lk.TarDataSource` takes them.
+        columns: names of those that are read, in this order; None for all.
+        cache_bytes: of decoded row groups that a process keeps; bytes or a text such as "1GB". The last is always kept.
+        random_reads: True where shuffled reads may cost any number of bytes.
+        storage_options: of the server, as `lk.TarDataSource` takes them.
+
+    FileNotFoundError for a missing file; DataFormatError for a file that isn't Parquet, is damaged, or has other
+    columns than the first one; FileChangedError where a file was written to since.
+
+    >>> import pyarrow as pa, pyarrow.parquet, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> table = pa.table({"text": ["a", "b", "c"], "label": [0, 1, None], "tokens": [[1, 2], [], [3]]})
+    >>> pyarrow.parquet.write_table(table, f"{folder.name}/train.parquet")
+    >>> source = ParquetDataSource(f"{folder.name}/*.parquet")
+    >>> len(source), source[0]
+    (3, {'text': 'a', 'label': np.int64(0), 'tokens': array([1, 2])})
+    >>> source[2]["label"] is None
+    True
+    >>> folder.cleanup()
+    """
+
+    @refusing_foreign_arguments
+    def __init__(
+        self,
+        paths: Any,
+        *,
+        columns: Sequence[str] | None = None,
+        cache_bytes: int | str = "256MiB",
+        random_reads: bool = False,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        pyarrow_for("ParquetDataSource")
+        self._cache_bytes = number_of_bytes("cache_bytes", cache_bytes)
+        if not isinstance(random_reads, bool):
+            raise TypeError(f"random_reads: expected True or False, got {random_reads!r:.60}")
+        self._random_reads = random_reads
+        self._files = TableFiles(paths, storage_options)
+        self._prepare()
+        rows: list[list[int]] = []
+        found = []
+        nbytes = 0
+        for file, shown in enumerate(self._files.shown):
+            metadata = self._metadata(file)
+            chosen = columns_of(metadata.schema.to_arrow_schema(), columns, shown)
+            found.append(chosen)
+            require_same_columns(found[0], chosen, self._files.shown[0], shown)
+            groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+            rows.append([group.num_rows for group in groups])
+            nbytes += sum(_decoded_bytes(group, {column.name for column in chosen[0]}) for group in groups)
+        self._nbytes = max(1, nbytes)
+        self._chunks = TableChunks.of(self._files, rows)
+        super().__init__(*found[0], self._chunks.ends, self._chunks.firsts)
+
+    def _prepare(self) -> None:
+        self._metadata_of: dict[int, Any] = {}
+        self._memory = ChunkMemory(self._cache_bytes)
+
+    def _metadata(self, file: int) -> Any:
+        """What the end of a file says; read once in a process."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        found = self._metadata_of.get(file)
+        if found is None:
+            try:
+                with pq.ParquetFile(self._files.open(file)) as opened:
+                    found = opened.metadata
+            except (pa.ArrowException, OSError) as error:
+                if isinstance(error, LoaderkitError | FileNotFoundError):
+                    raise
+                raise self._files.damaged(file, "a Parquet file", error, type(self).__name__) from error
+            self._metadata_of[file] = found
+        return found
+
+    def _chunk(self, number: int) -> TableChunk:
+        file, group = int(self._chunks.files[number]), int(self._chunks.numbers[number])
+        found: TableChunk = self._memory.get(number, lambda: self._decoded(file, group))
+        return found
+
+    def _check(self, chunks: NDArray[np.int64]) -> None:
+        self._files.check_all(self._chunks.files[chunks])
+
+    def _decoded(self, file: int, group: int) -> tuple[TableChunk, int]:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        names = [column.name for column in self._columns]
+        metadata = self._metadata(file)
+        try:
+            # Opened for each row group: with its metadata given that is cheap, and threads share nothing.
+            with pq.ParquetFile(
+                self._files.open(file),
+                metadata=metadata,
+                pre_buffer=self._files.remote,
+                page_checksum_verification=True,
+            ) as opened:
+                table = opened.read_row_group(group, columns=names, use_threads=False)
+        except (pa.ArrowException, OSError) as error:
+            if isinstance(error, LoaderkitError | FileNotFoundError):
+                raise
+            raise self._files.damaged(file, f"row group {group} of a Parquet file", error) from error
+        batches = table.select(names).combine_chunks().to_batches()
+        chunk = batches[0] if len(batches) == 1 else table.select(names)
+        return TableChunk(chunk, self._descriptions), chunk.nbytes
+
+    def _where(self, number: int, row: int) -> str:
+        file = int(self._chunks.files[number])
+        return f"{self._files.shown[file]}[{int(self._chunks.begins[number]) + row}]"
+
+    @property
+    def read_ahead(self) -> int:
+        """Calls in flight that pay: some where a read waits for a server."""
+        return REMOTE_READ_AHEAD if self._files.remote else 0
+
+    @property
+    def chunk_records(self) -> int:
+        """Rows of a row group, in the mean."""
+        return max(1, round(len(self) / len(self._ends)))
+
+    @property
+    def chunk_bytes(self) -> int:
+        """Bytes of a decoded row group, in the mean."""
+        return max(1, self._nbytes // len(self._ends))
+
+    @property
+    def shuffled_read_ratio(self) -> float:
+        """Bytes decoded for each byte used where single rows are read in a random order, by one process."""
+        rows = np.diff(self._ends, prepend=0).astype(float)
+        missed = max(0.0, 1 - self._cache_bytes / self._nbytes)
+        return max(1.0, missed * float((rows * rows).sum() / rows.sum()))
+
+    def check_random_reads(self) -> None:
+        """ValueError where a random order decodes more than 20 bytes for each byte used; a loader asks.
+
+        It passes with random_reads=True.
+        """
+        ratio = self.shuffled_read_ratio
+        if ratio > MOST_READ and not self._random_reads:
+            raise ValueError(
+                f"data_source: expected an order by row groups, got a random order of the rows of {self!r}, which "
+                f"decodes {ratio:.0f} bytes for each byte used; write sampler=lk.ChunkSampler.over(source, cache_bytes="
+                f"{self._cache_bytes}, seed=...), or give the source cache_bytes={self._nbytes} (in each process) or "
+                "random_reads=True"
+            )
+
+    def fingerprint(self) -> dict[str, Any]:
+        """The columns, and the identity of the files, without times, folders and addresses."""
+        told = {"type": "ParquetDataSource", "records": len(self), "columns": self._told_columns()}
+        return told | self._files.told()
+
+    def close(self) -> None:
+        """Forgets the decoded row groups and closes connections; a later read opens them again."""
+        self._memory.clear()
+        self._files.close()
+
+    def __repr__(self) -> str:
+        more = f" and {len(self._files) - 1} more" if len(self._files) > 1 else ""
+        return f"ParquetDataSource({self._files.shown[0]!r}{more}, records={len(self)})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        private = ("_metadata_of", "_memory")
+        return {name: value for name, value in self.__dict__.items() if name not in private}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._prepare()
+
+
+def _decoded_bytes(group: Any, names: set[str]) -> int:
+    columns = map(group.column, range(group.num_columns))
+    return sum(
+        column.total_uncompressed_size
+        for column in columns
+        if column.path_in_schema in names or column.path_in_schema.split(".")[0] in names
+    )

@@ -1,0 +1,140 @@
+"""Records as rows of Arrow tables: the encoder and the writer that Parquet and Arrow files share."""
+
+import contextlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+from loaderkit.formats._writing.byte_file import new_file
+
+from .arrow_records import arrow_type, as_stored, describe
+from .arrow_values import Description
+
+# Rows are turned into columns so many together, and a row group or record batch ends with the rows that reach so many
+# bytes. Larger ones compress better and cost less for each row read in order; a random read decodes a whole one.
+_ROWS, _CHUNK_BYTES = 64, 1 << 20
+_VALUE = "value"  # the column of records that aren't dicts; the sources know it
+
+
+@dataclass(frozen=True, slots=True)
+class TableRowEncoder:
+    """A `RecordEncoder`: a record as what pyarrow makes a row of.
+
+    >>> TableRowEncoder.of({"label": 3}).encode({"label": "three"}, 0)
+    Traceback (most recent call last):
+        ...
+    loaderkit.formats.tables.arrow_records.UnfitError: record['label']: expected int, as the first record has...
+    """
+
+    description: Description
+
+    @classmethod
+    def of(cls, first: Any) -> Self:
+        """The encoder for records like this one; TypeError where it is neither bytes nor a dict."""
+        if type(first) not in (bytes, dict):
+            raise TypeError(f"record: expected bytes or a dict, got {type(first).__name__}")
+        encoder = cls(describe(first))
+        encoder.encode(first, 0)  # a leaf that can't be written is a TypeError here
+        return encoder
+
+    def encode(self, record: Any, number: int) -> Any:
+        """The row: a dict of column -> value. ValueError that names a leaf that doesn't fit to the first record."""
+        if record is None:
+            raise TypeError("record: expected bytes or a dict, got None")
+        stored = as_stored(record, self.description)
+        return stored if self.description["kind"] == "dict" else {_VALUE: stored}
+
+    def schema(self) -> Any:
+        """The pyarrow schema, which says how the records come back."""
+        import pyarrow as pa
+
+        told = json.dumps(
+            {"version": 1, "record": self.description}, ensure_ascii=False, separators=(",", ":")
+        )
+        whole = self.description["kind"] == "dict"
+        fields = self.description["fields"] if whole else {_VALUE: self.description}
+        return pa.schema(
+            [(name, arrow_type(each)) for name, each in fields.items()], metadata={"loaderkit": told}
+        )
+
+
+class TableFile:
+    """A `ShardWriter` of rows.
+
+    Args:
+        path: a new file.
+        schema: of the rows.
+        open_writer: makes of the open file and the schema pyarrow's writer.
+        write: adds a table to that writer, as one chunk.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        schema: Any,
+        open_writer: Callable[[Any, Any], Any],
+        write: Callable[[Any, Any], None],
+    ) -> None:
+        self._file = new_file(path)
+        self._schema, self._write = schema, write
+        try:
+            self._writer = open_writer(self._file, schema)
+        except BaseException:
+            self._file.close()
+            raise
+        self._rows: list[Any] = []
+        self._batches: list[Any] = []
+        self._pending = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in the file, and those of the columns that wait for their chunk."""
+        return self._file.tell() + self._pending
+
+    def add(self, encoded: Any) -> None:
+        """Appends a row."""
+        self._rows.append(encoded)
+        # One row of pictures may be as large as a chunk.
+        if len(self._rows) == _ROWS or _large(encoded):
+            self._make_batch()
+            if self._pending >= _CHUNK_BYTES:
+                self._end_chunk()
+
+    def close(self) -> None:
+        """Ends the file."""
+        self._make_batch()
+        self._end_chunk()
+        self._writer.close()
+        self._file.close()
+
+    def abandon(self) -> None:
+        """Closes the file, and forgets what isn't in it."""
+        with contextlib.suppress(Exception):
+            self._writer.close()
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+    def _make_batch(self) -> None:
+        import pyarrow as pa
+
+        if self._rows:
+            batch = pa.RecordBatch.from_pylist(self._rows, schema=self._schema)
+            self._rows = []
+            self._batches.append(batch)
+            self._pending += batch.nbytes
+
+    def _end_chunk(self) -> None:
+        import pyarrow as pa
+
+        if self._batches:
+            self._write(self._writer, pa.Table.from_batches(self._batches, self._schema).combine_chunks())
+            self._batches, self._pending = [], 0
+
+
+def _large(row: Any) -> bool:
+    return any(
+        (isinstance(value, bytes | str) and len(value) > _CHUNK_BYTES // _ROWS)
+        or (isinstance(value, dict) and _large(value))
+        for value in row.values()
+    )

@@ -1,0 +1,1 @@
+"""Tar files: their records by member and field, as WebDataset writes them."""

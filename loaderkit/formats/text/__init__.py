@@ -1,0 +1,1 @@
+"""Text files: lines, JSON Lines, CSV."""

@@ -1,0 +1,175 @@
+"""Rows of CSV and TSV files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderkit._base.former_arguments import former_arguments
+from loaderkit._base.hints import refusing_foreign_arguments
+from loaderkit.errors import DataFormatError
+from loaderkit.formats._index.check import shard_changed
+
+from .csv_rows import CsvFormat, RowParser
+from .line_scanner import BOM
+from .source import TextDataSource, check_encoding
+
+if TYPE_CHECKING:
+    from loaderkit._storage.cache.settings import Cache
+
+
+class CsvDataSource(TextDataSource):
+    r"""Rows of CSV files, each a dict of column -> text (str), in the order of the files.
+
+    The first row of each file names the columns, and all files have the same. A value may be in quotes, with
+    delimiters, newlines and doubled quotes in it; a file with a quote in a value without quotes is refused. A row ends
+    in \n or \r\n. An empty line is no row. Compressed files are refused.
+
+    Args:
+        paths: names of files: paths or addresses, patterns, braces ("part-{000..146}.csv"), "part@64.csv", parts as
+            "part.csv[0:100]", a sequence of these; or a function that gives them, called again where links expire.
+        delimiter: between values; "\t" for TSV.
+        columns: the names of those that a record has, in this order; None for all.
+        quotechar: around values; None where no value is in quotes.
+        encoding: one that writes a newline as one byte, as UTF-8 does and UTF-16 doesn't.
+        cache: keeps on the disk what is read from a server.
+        index: the index's name; without one it is found beside the files or in the user's cache folder, and made at
+            first use for local files.
+        storage_options: of the server: credentials, endpoint.
+
+    Raises DataFormatError that names file, record and offset for a row that has another number of values, or isn't text
+    in this encoding, and one that names both files where their columns differ.
+
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with open(folder.name + "/train.csv", "w") as file:
+    ...     _ = file.write('id,text,label\n1,"two\nlines",cat\n2,"a ""b"" c",dog\n')
+    >>> with CsvDataSource(folder.name + "/train.csv") as source:
+    ...     len(source), source[0]
+    (2, {'id': '1', 'text': 'two\nlines', 'label': 'cat'})
+    >>> with CsvDataSource(folder.name + "/train.csv", columns=["label", "text"]) as source:
+    ...     source.__getitems__([-1])
+    [{'label': 'dog', 'text': 'a "b" c'}]
+    >>> folder.cleanup()
+    """
+
+    @former_arguments(removed_in="0.3.0", by_place=["delimiter", "columns"])
+    @refusing_foreign_arguments
+    def __init__(
+        self,
+        paths: str | os.PathLike[str] | Sequence[Any] | Callable[[], Any],
+        *,
+        delimiter: str = ",",
+        columns: Sequence[str] | None = None,
+        quotechar: str | None = '"',
+        encoding: str = "utf-8",
+        cache: Cache | None = None,
+        index: str | os.PathLike[str] | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._encoding = check_encoding(encoding)
+        format_ = CsvFormat(delimiter, quotechar)
+        self._parser = RowParser(format_)
+        super().__init__(paths, format=format_, index=index, cache=cache, storage_options=storage_options)
+        counts = np.diff(self._index.shard_ends, prepend=0)
+        self._first = int((counts > 0).argmax())
+        (self._header,) = self._read_headers(np.array([self._first]))
+        self._checked_headers = counts == 0  # those whose columns are known, or don't matter
+        self._checked_headers[self._first] = True
+        self._chosen = None if columns is None else self._choose(columns)
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of a record's columns, in order."""
+        return self._header if self._chosen is None else [name for name, _ in self._chosen]
+
+    def _choose(self, columns: Any) -> list[tuple[str, int]]:
+        """The chosen columns, each with its place in a row."""
+        if isinstance(columns, str) or not all(isinstance(name, str) for name in columns):
+            raise TypeError(f"columns: expected a list of names, got {columns!r}")
+        places = {name: place for place, name in enumerate(self._header)}
+        if missing := [name for name in columns if name not in places]:
+            raise ValueError(f"columns: expected some of {self._header}, got {missing}")
+        return [(name, places[name]) for name in dict.fromkeys(columns)]
+
+    def _read_headers(self, shards: NDArray[np.int64]) -> list[list[str]]:
+        """The names of the columns of files, read together; [] for an empty file."""
+        last = self._index.shard_ends[shards] - 1
+        firsts = np.where(shards > 0, self._index.shard_ends[shards - 1], 0)
+        if (
+            firsts > last
+        ).any():  # a file without records, of which none but the first one's header is asked for
+            ends = self._index.starts_of(int(shards[0]))[:1]
+        else:
+            _, ends, _ = self._index.locate(firsts)
+        found = self._ranges.read(shards, np.zeros(len(shards), np.int64), ends)
+        return [self._header_of(shard, bytes(data)) for shard, data in zip(shards.tolist(), found)]
+
+    def _header_of(self, shard: int, data: bytes) -> list[str]:
+        file = self._ranges.names[shard]
+        first, stop = self._index.records_of(shard)
+        if first < stop and not data.endswith(b"\n"):
+            raise shard_changed(file, len(data), "the header doesn't end where it did")
+        try:
+            text = str(data.removeprefix(BOM).lstrip(b"\r\n"), self._encoding)
+            header = self._parser.values(text) if text else []
+        except ValueError as error:
+            problem = f"expected the columns' names in {self._encoding}, got {data[:200]!r} ({error})"
+            raise DataFormatError(f"{file}: at byte 0, in the header: {problem}") from error
+        if len(set(header)) < len(header):
+            twice = next(name for place, name in enumerate(header) if name in header[:place])
+            problem = f"expected a name for each column, got {twice!r} twice"
+            raise DataFormatError(f"{file}: at byte 0, in the header: {problem}")
+        return header
+
+    def _check_headers(self, shards: NDArray[np.int64]) -> None:
+        """Reads the headers of files of which no record was read before."""
+        unknown = np.unique(shards[~self._checked_headers[shards]])
+        if not len(unknown):
+            return
+        for shard, header in zip(unknown.tolist(), self._read_headers(unknown)):
+            if header != self._header:
+                names = self._ranges.names
+                raise DataFormatError(
+                    f"{names[shard]}: at byte 0, in the header: expected the columns of {names[self._first]}, "
+                    f"{self._header}, got {header}; make a source of each and join them with ConcatDataSource"
+                )
+            self._checked_headers[shard] = True
+
+    def _decode(self, keys: NDArray[np.int64], spans: Sequence[bytes | memoryview]) -> list[Any]:
+        self._check_headers(self._index.shard_ends.searchsorted(keys, "right"))
+        return super()._decode(keys, spans)
+
+    _line = "row"
+
+    @property
+    def _expected(self) -> str:
+        return f"a row of {len(self._header)} values"
+
+    def _record(self, text: str) -> dict[str, str]:
+        if text[-1] != "\n":
+            raise ValueError("its end is missing")
+        values = self._parser.values(text[1:])
+        if len(values) != len(self._header):
+            raise ValueError(f"it has {len(values)}")
+        if self._chosen is None:
+            return dict(zip(self._header, values))
+        return {name: values[place] for name, place in self._chosen}
+
+    def _holds_more(self, text: str) -> bool:
+        try:
+            self._parser.values(text[1:])
+        except ValueError:  # the scan found that quotes are closed, and rows end outside of them
+            return True
+        return False
+
+    def fingerprint(self) -> dict[str, Any]:
+        """The data's identity, without times, folders and addresses, the chosen columns and the encoding."""
+        told = super().fingerprint()
+        if self._chosen is not None:
+            told["columns"] = self.columns
+        return told if self._encoding == "utf-8" else {**told, "encoding": self._encoding}

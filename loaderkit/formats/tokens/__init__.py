@@ -1,0 +1,1 @@
+"""Tokens of documents, in files of one long array."""

@@ -1,0 +1,208 @@
+"""Integers in one file, usually an object of a server, read by ranges: a .npy file, or a file of bare numbers."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderkit._storage.addresses import redacted
+from loaderkit._storage.open_ranges import open_ranges
+from loaderkit._storage.range_reader import ObjectVersion, RangeReader
+from loaderkit._storage.read_plan import REMOTE_GAP, plan_reads, slices_of
+from loaderkit._storage.span_reader import SpanReader
+from loaderkit.formats._index.check import sample_of
+from loaderkit.formats.indexed import REMOTE_READ_AHEAD, cached_spans
+from loaderkit.formats.npy import HEAD_BYTES
+
+from .integer_place import place_of_integers
+
+if TYPE_CHECKING:
+    from loaderkit._storage.cache.settings import Cache
+
+IntArray = NDArray[np.int64]
+
+# Bytes that are used for each that is read and thrown away, where runs near each other are one read. With fewer there
+# are fewer requests, and bytes of a server are paid for: together with the head at most 1.1 are read for each used.
+_USED_FOR_EACH = 16
+# A cache fetches chunks of so many pages, 1 MiB, and gives pages: a run of some KB is copied out of one or two.
+_PAGE, _PAGES = 4096, 256
+_READ_AT_ONCE = 64 << 20  # bytes, where all are read
+
+
+class TokenFile:
+    """Integers of an object, as an array of one dimension that gives runs of its elements.
+
+    The object must stay as it is: another size or ETag is a FileChangedError, also in workers.
+
+    Args:
+        path: the whole name of the object. FileNotFoundError where it is missing, DataFormatError where it isn't a .npy
+            file, or was truncated.
+        dtype: of the numbers in a file of bare ones; None reads the head of a .npy file.
+        storage_options: of the storage; shown nowhere.
+        cache: keeps chunks of the object on the disk.
+
+    path: as it may be shown.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        dtype: np.dtype[Any] | None,
+        *,
+        storage_options: Mapping[str, Any] | None = None,
+        cache: "Cache | None" = None,
+    ) -> None:
+        self.path = redacted(path)
+        with closing(open_ranges([path], storage_options=storage_options)) as ranges:
+            version = ranges.version(0)
+        self._ranges = open_ranges([path], storage_options=storage_options, expected=[version], max_gap=0)
+        head = b""
+        if dtype is None:
+            (head,) = map(bytes, self._ranges.read(*_spans(0, min(version.size, HEAD_BYTES))))
+        self._begin, self.shape, self.dtype = place_of_integers(self.path, version.size, head, dtype)
+        self._pages: SpanReader | None = None
+        if cache is not None:
+            self._pages = cached_spans(_pages_of(self._ranges, version), self._ranges, cache)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def read_ahead(self) -> int:
+        """Calls in flight that pay: some where a read waits for a server."""
+        return REMOTE_READ_AHEAD if self._ranges.waits else 0
+
+    @property
+    def by_blocks(self) -> "TokenBytes | None":
+        """The bytes of all numbers, to be compared by blocks; None where a run of some KB would cost 64 KiB."""
+        return TokenBytes(self) if self._pages is not None or not self._ranges.waits else None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all numbers."""
+        return len(self) * self.dtype.itemsize
+
+    def slices(self, begins: IntArray, ends: IntArray) -> list[NDArray[Any]]:
+        """Runs of elements, read-only, all read by one call.
+
+        Args:
+            begins, ends: place of the first element of each run, and the place behind its last (n,).
+        """
+        begins, ends = (self._begin + self.dtype.itemsize * places for places in (begins, ends))
+        spans = self._read(begins, ends) if self._pages is None else self._read_pages(begins, ends)
+        return [np.frombuffer(span, self.dtype) for span in spans]
+
+    def whole(self, out: NDArray[Any]) -> None:
+        """Reads all elements.
+
+        Args:
+            out: (n,) of the same dtype, to be filled.
+        """
+        step = _READ_AT_ONCE // self.dtype.itemsize
+        for low in range(0, len(self), step):
+            high = min(low + step, len(self))
+            (out[low:high],) = self.slices(np.array([low]), np.array([high]))
+
+    def _read(self, begins: IntArray, ends: IntArray) -> Sequence[bytes | memoryview]:
+        plan = plan_reads(np.zeros_like(begins), begins, ends, max_gap=widest_gap(begins, ends))
+        return slices_of(plan, self._ranges.read(plan.shards, plan.begins, plan.ends), ends - begins)
+
+    def _read_pages(self, begins: IntArray, ends: IntArray) -> Sequence[bytes | memoryview]:
+        assert self._pages is not None
+        firsts = begins // _PAGE
+        counts = np.where(ends > begins, -(-ends // _PAGE) - firsts, 0)
+        past = np.cumsum(counts)
+        pages = self._pages.read(np.arange(counts.sum()) + np.repeat(firsts - past + counts, counts))
+        places = zip(
+            (past - counts).tolist(), past.tolist(), (begins % _PAGE).tolist(), (ends - begins).tolist()
+        )
+        return [
+            memoryview(pages[low] if high - low == 1 else b"".join(pages[low:high]))[skip : skip + length]
+            for low, high, skip, length in places
+        ]
+
+    def __repr__(self) -> str:
+        return f"TokenFile({self._ranges.names[0]!r}, {len(self)} of {self.dtype})"
+
+
+@dataclass(frozen=True, slots=True)
+class TokenBytes:
+    """The bytes of all numbers of a file; parts begin and end with numbers."""
+
+    file: TokenFile
+
+    def __len__(self) -> int:
+        return self.file.nbytes
+
+    def __getitem__(self, part: slice) -> NDArray[np.uint8]:
+        begin, end = (np.array([place // self.file.dtype.itemsize]) for place in (part.start, part.stop))
+        return self.file.slices(begin, end)[0].view(np.uint8)
+
+
+def widest_gap(begins: IntArray, ends: IntArray) -> int:
+    """Bytes between runs up to which they are read together, so that few bytes are read and not used.
+
+    Args:
+        begins, ends: of the runs, in bytes (n,).
+
+    >>> widest_gap(np.array([0, 1010, 5000]), np.array([1000, 2000, 6000]))  # of 3,980 bytes 10 more are read
+    10
+    """
+    order = begins.argsort()
+    gaps = begins[order][1:] - np.maximum.accumulate(ends[order])[:-1]
+    gaps = np.sort(gaps[(gaps > 0) & (gaps <= REMOTE_GAP)])
+    allowed = int((ends - begins).sum()) // _USED_FOR_EACH
+    fits = int(np.cumsum(gaps).searchsorted(allowed, "right"))
+    if fits < len(gaps):  # of equal gaps all or none
+        fits = int(gaps.searchsorted(gaps[fits]))
+    return int(gaps[fits - 1]) if fits else 0
+
+
+@dataclass(frozen=True, slots=True)
+class FilePages:
+    """The pages of an object, for a cache: it asks for the same as of an index of records.
+
+    nbytes: of the object. digest: of its version and content. chunk_records: pages of a chunk. exact: pages have no
+    checksums.
+    """
+
+    nbytes: int
+    digest: str
+    chunk_records: int
+    exact: None = None
+
+    @property
+    def shard_ends(self) -> IntArray:
+        """The pages (1,), as there is one object."""
+        return np.array([len(self)], np.int64)
+
+    def __len__(self) -> int:
+        return (self.nbytes + _PAGE - 1) // _PAGE
+
+    def locate(self, keys: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        """Shard, first byte and end of each page, (n,) each.
+
+        Args:
+            keys: numbers of pages (n,).
+
+        >>> [place.tolist() for place in FilePages(5000, "", 256).locate(np.array([0, 1]))]
+        [[0, 0], [0, 4096], [4096, 5000]]
+        """
+        begins = keys * _PAGE
+        return np.zeros_like(keys), begins, np.minimum(begins + _PAGE, self.nbytes)
+
+
+def _pages_of(ranges: RangeReader, version: ObjectVersion) -> FilePages:
+    # A copy on another server with the same tag has the same chunks. The tag alone doesn't say it: some servers make it
+    # of time and size.
+    told = hashlib.sha256(f"{version.size} {version.tag} ".encode())
+    told.update(sample_of(ranges, 0, version.size))
+    return FilePages(version.size, told.hexdigest(), _PAGES)
+
+
+def _spans(begin: int, end: int) -> tuple[IntArray, IntArray, IntArray]:
+    return np.array([0]), np.array([begin]), np.array([end])

@@ -1,0 +1,1 @@
+"""Rows of packed documents, as a source."""

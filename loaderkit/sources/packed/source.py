@@ -1,0 +1,264 @@
+"""Packed rows as a source: record k is row k of a packing plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from reprlib import repr as _short
+from typing import Any, SupportsIndex
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from loaderkit._base.integers import at_least
+from loaderkit._order.packing.row_layout import RowLayout
+from loaderkit._order.packing.row_leaves import Names, row_leaves
+from loaderkit._source.content import sampled_keys
+from loaderkit._source.fingerprint import fingerprint_of
+from loaderkit._source.optional import advised_calls, lacking
+from loaderkit._source.protocol import holds_own_objects
+from loaderkit._source.record_key import check_key, check_keys, short_repr
+from loaderkit.sources.checked import require_methods
+
+from .documents import DocumentReader
+from .plan import IntArray, PackedFeature, PlannedRows
+
+_CHECKED_DOCUMENTS = 1024  # of a token source, when the source is made; each is compared when it is read, too
+# What a source of tokens in one array has, as a TokenDataSource: its runs are written straight into batches.
+_OF_TOKENS = ("feature", "dtype", "bounds", "slices")
+_SHOWN = 8  # documents in a row's name
+
+
+class PackedDataSource:
+    """Rows of a packing plan: record k is `{f: (T,), f_segment_ids: (T,), f_positions: (T,)}`, T tokens.
+
+    Segment ids (int32) number the documents of a row from 1, positions (int32) the tokens of each from 0; padding has
+    `pad`, 0 and 0. A row is a record like any other: it can be shuffled, sharded, mixed and resumed.
+
+    Args:
+        source: the documents: a `TokenDataSource`, whose tokens are written straight into batches, or any source of
+            arrays (tokens, ...) or of dicts of them. Each document is read once for the rows that are read together.
+        plan: what `lk.plan_packing` made of the lengths of these documents. ValueError where it was of others; a
+            document that has another length when it is read is a ValueError that names it.
+        feature: name of the tokens in a document, or several names of arrays of one length. If not given, that of the
+            TokenDataSource, those of the plan, or "tokens".
+        names: None for the names above, which are Grain's; "maxtext" for inputs, inputs_segmentation, inputs_position,
+            and targets likewise; or a mapping from the names above to others.
+        mask: name of a leaf (T,) bool: True where the loss counts. That is at tokens that have a target, without
+            `targets` at all tokens.
+        targets: adds `targets`, `targets_segment_ids` and `targets_positions`: the next token of the same piece. The
+            last of a piece has none: `pad`, with segment id 0.
+        pad: token of padding.
+        max_read_factor: how many tokens may be read for each in a row, in the mean of the plan; ValueError where there
+            are more. A source reads a split document for each of its pieces, unless it has `read_range(record_key,
+            start, stop)`, which gives the record with these tokens alone.
+
+    >>> import loaderkit as lk
+    >>> tokens = lk.TokenDataSource(np.arange(10, 20), [0, 3, 8, 10])
+    >>> rows = lk.PackedDataSource(tokens, lk.plan_packing(tokens.lengths, 6))
+    >>> for row in sorted(rows, key=lambda row: row["tokens"][0]):
+    ...     print(row["tokens"], row["tokens_segment_ids"], row["tokens_positions"])
+    [10 11 12 18 19  0] [1 1 1 2 2 0] [0 1 2 0 1 0]
+    [13 14 15 16 17  0] [1 1 1 1 1 0] [0 1 2 3 4 0]
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        plan: PlannedRows,
+        *,
+        feature: str | Sequence[str] | None = None,
+        names: Names = None,
+        mask: str | None = None,
+        targets: bool = False,
+        pad: int = 0,
+        max_read_factor: float = 4.0,
+    ) -> None:
+        source = require_methods(source, argument="source")
+        if not all(hasattr(plan, name) for name in ("rows", "document_lengths", "fingerprint")):
+            raise TypeError(
+                f"plan: expected what lk.plan_packing gives, got {_short(plan)}; write lk.plan_packing(lengths, length)"
+            )
+        self._source, self._plan, self._pad = source, plan, pad
+        self._tokens: Any = source if _has_tokens(source) else None
+        self._features = _features_of(source, plan, feature)
+        self._names = row_leaves([one.name for one in self._features], names, mask, targets=bool(targets))
+        self._leaves = self._names.all
+        self._documents = DocumentReader(source, self._features)
+        if self._tokens is not None:
+            limits = np.iinfo(self._tokens.dtype)
+            at_least("pad", pad, int(limits.min), below=int(limits.max) + 1)
+        self._check_plan()
+        self._check_reads(max_read_factor)
+
+    def _check_reads(self, most: float) -> None:
+        in_parts = self._documents.reads_parts and self._plan.features is None
+        if not in_parts and not holds_own_objects(self._source) and self._plan.read_factor > most:
+            raise ValueError(
+                f"max_read_factor: expected a plan that reads at most {most} tokens for each in a row, got "
+                f"{self._plan.read_factor:.1f}, as split documents are read for each piece; give the source "
+                "read_range, plan with long='truncate' or longer rows, or set a higher limit"
+            )
+
+    def _check_plan(self) -> None:
+        measured = self._plan.measured_source
+        if measured is not None and measured != fingerprint_of(self._source):
+            raise ValueError(
+                f"plan: expected one of lengths of {short_repr(self._source)}, got one of another source's: "
+                f"{_short(measured)}; measure and plan this source"
+            )
+        if self._plan.num_documents > len(self._source):
+            raise ValueError(
+                f"plan: expected one of at most {len(self._source)} documents, got {self._plan!r}; plan this source"
+            )
+        if self._tokens is not None:
+            some = np.array(sampled_keys(len(self._source), most=_CHECKED_DOCUMENTS))
+            begins, ends = self._tokens.bounds(some)
+            try:
+                self._check_lengths(some, ends - begins)
+            except IndexError as error:
+                raise ValueError(
+                    f"plan: expected one of lengths of {short_repr(self._source)}, got fewer lengths; plan this source"
+                ) from error
+
+    def __len__(self) -> int:
+        return len(self._plan)
+
+    def __getitem__(self, record_key: SupportsIndex) -> dict[str, NDArray[Any]]:
+        return self.__getitems__([check_key(record_key, len(self), self)])[0]
+
+    def __getitems__(self, record_keys: ArrayLike) -> list[dict[str, NDArray[Any]]]:
+        keys = check_keys(record_keys, len(self), self)
+        if not len(keys):
+            return []
+        if self._tokens is None:
+            return self._read(keys)
+        columns = self._take(keys)
+        return [dict(zip(columns, rows)) for rows in zip(*columns.values())]
+
+    @property
+    def take(self) -> Callable[..., dict[str, NDArray[Any]]]:
+        """Many rows as columns (n, T); only where the source is a TokenDataSource, else an AttributeError.
+
+        Args:
+            record_keys: integers (n,).
+            out: an array (n, T) for each leaf of a row, in their order, to be filled.
+        """
+        if self._tokens is None:
+            raise lacking(self, "take", needs="a TokenDataSource")
+        return self._take
+
+    def _take(self, record_keys: ArrayLike, out: list[NDArray[Any]] | None = None) -> dict[str, NDArray[Any]]:
+        source, (feature,), names = self._tokens, self._features, self._names
+        keys = check_keys(record_keys, len(self), self)
+        if out is None:
+            out = [names.empty(name, (len(keys), feature.row), source.dtype) for name in self._leaves]
+        columns = dict(zip(self._leaves, out, strict=True))
+        if not len(keys):
+            return columns
+        pieces = self._plan.rows(keys)
+        documents, starts, lengths = pieces.documents, feature.of(pieces.starts), feature.of(pieces.lengths)
+        begins, ends = source.bounds(documents)
+        self._check_lengths(documents, ends - begins)
+        layout = RowLayout(lengths, pieces.counts, feature.row)
+        begins += starts
+        names.write(0, layout, columns, source.slices(begins, begins + lengths), self._pad)
+        return columns
+
+    def _read(self, keys: IntArray) -> list[dict[str, NDArray[Any]]]:
+        """Rows of any source; those of tokens may differ in dtype."""
+        pieces = self._plan.rows(keys)
+        parts = self._documents.pieces(pieces, self._plan.document_lengths(pieces.documents))
+        columns: dict[str, Iterable[NDArray[Any]]] = {}
+        for number, feature in enumerate(self._features):
+            layout = RowLayout(feature.of(pieces.lengths), pieces.counts, feature.row)
+            tokens = list(self._documents.token_rows(feature, pieces, parts, self._pad))
+            name, *names = self._names.of_feature(number)
+            shape = (len(keys), feature.row)
+            others = {name: self._names.empty(name, shape, tokens[0].dtype) for name in names}
+            self._names.write_others(number, layout, others)
+            columns.update(others)
+            columns[name] = tokens
+            if self._names.targets is not None:
+                target, target_ids, _ = self._names.targets
+                columns[target] = [_targets(*row, self._pad) for row in zip(tokens, others[target_ids])]
+        return [dict(zip(self._leaves, rows)) for rows in zip(*(columns[n] for n in self._leaves))]
+
+    def _check_lengths(self, documents: IntArray, lengths: IntArray) -> None:
+        (feature,) = self._features
+        planned = feature.of(self._plan.document_lengths(documents))
+        if (differ := lengths != planned).any():
+            wrong = int(differ.argmax())
+            self._documents.expect(int(documents[wrong]), feature, int(planned[wrong]), int(lengths[wrong]))
+
+    @property
+    def read_ahead(self) -> int:
+        """Calls in flight that pay, as the source says; 0 where it doesn't."""
+        return advised_calls(self._source)
+
+    @property
+    def chunk_records(self) -> int:
+        """Consecutive rows that are of the same documents: those of the plan's median block."""
+        return self._plan.block_rows
+
+    @property
+    def chunk_bytes(self) -> int:
+        """Bytes of the tokens of a chunk, for `ChunkSampler.over`; only where the source is a TokenDataSource."""
+        if self._tokens is None:
+            raise lacking(self, "chunk_bytes", needs="a TokenDataSource")
+        return int(self.chunk_records * self._features[0].row * self._tokens.dtype.itemsize)
+
+    def name(self, record_key: SupportsIndex) -> str:
+        """The documents of a row, such as "documents 3, 17".
+
+        Args:
+            record_key: int in [0, len(source)); IndexError otherwise.
+        """
+        documents = self._plan.rows([check_key(record_key, len(self), self)]).documents.tolist()
+        more = ", ..." if len(documents) > _SHOWN else ""
+        return f"documents {', '.join(map(str, documents[:_SHOWN]))}{more}"
+
+    def fingerprint(self) -> dict[str, Any]:
+        """The plan's and the source's fingerprint, and what the leaves are."""
+        return {
+            "type": "PackedDataSource",
+            "records": len(self),
+            "features": [feature.name for feature in self._features],
+            "leaves": list(self._leaves),
+            "pad": self._pad,
+            "plan": self._plan.fingerprint(),
+            "source": fingerprint_of(self._source),
+        }
+
+    def __repr__(self) -> str:
+        return f"PackedDataSource({short_repr(self._source)}, {self._plan!r})"
+
+
+def _has_tokens(source: Any) -> bool:
+    return all(hasattr(source, name) for name in _OF_TOKENS)
+
+
+def _features_of(
+    source: Any, plan: PlannedRows, given: str | Sequence[str] | None
+) -> tuple[PackedFeature, ...]:
+    own = (source.feature,) if _has_tokens(source) else None
+    names: Sequence[str] = plan.features or own or ("tokens",)
+    if given is not None:
+        names = (given,) if isinstance(given, str) else tuple(given)
+    if not names or not all(isinstance(name, str) for name in names) or len({*names}) < len(names):
+        raise ValueError(f"feature: expected a name, or different names, got {_short(given)}")
+    for known, what in ((plan.features, "the plan"), (own, "the source")):
+        if known is not None and {*names} != {*known}:
+            raise ValueError(f"feature: expected {list(known)}, which {what} has, got {list(names)}")
+    if plan.features is None:
+        assert isinstance(plan.length, int)
+        return tuple(PackedFeature(name, plan.length, None) for name in names)
+    assert isinstance(plan.length, dict)
+    return tuple(PackedFeature(name, plan.length[name], plan.features.index(name)) for name in names)
+
+
+def _targets(tokens: NDArray[Any], target_ids: NDArray[Any], pad: Any) -> NDArray[Any]:
+    """The targets of one row (T, ...), where there are any."""
+    row = np.full_like(tokens, pad)
+    places = np.flatnonzero(target_ids)
+    row[places] = tokens[places + 1]
+    return row

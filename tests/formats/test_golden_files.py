@@ -1,0 +1,128 @@
+"""Written files, and indexes of files, are byte by byte what they were: tests/golden/files/written.json has the sha256.
+
+An index has the absolute names of its files, which differ here: of an index it is the sha256 of the rest of its header,
+with the checksum of each other section.
+
+To add a format, extend `_written` or `_TEXTS` and run this file as a program: it adds what is missing, and changes no
+entry that is there.
+"""
+
+import hashlib
+import json
+import os
+import sys
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import loaderkit as lk
+from loaderkit import cli
+from loaderkit.formats import registry
+from loaderkit.formats._writing.formats import write_format
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "files" / "written.json"
+RECORDS = [
+    {
+        "__key__": f"r{k:03d}",
+        "x": np.arange(k, k + 4, dtype=np.int32),
+        "y": k / 8,
+        "cls": k % 3,
+        "txt": f"line {k}\n",
+    }
+    for k in range(7)
+]
+TOKENS = [{"tokens": np.arange(k % 5 + 1, dtype=np.uint16)} for k in range(7)]
+# Files of formats that are read and not written.
+_TEXTS = {
+    "plain.txt": "one\ntwo\n\nfour",
+    "table.csv": 'a,b\n1,"x\ny"\n2,z\n',
+    "table.tsv": "a\tb\n1\tx\n",
+}
+_INDEXED = ("tar", "tfrecord", "jsonl")
+
+
+def _write(name: str, folder: Path) -> None:
+    """Writes two shards, and the indexes of formats that have them: of places alone, and of all an index may have."""
+    lk.write(TOKENS if name == "tokens" else RECORDS, folder / name, format=name, shards=2)
+    shards = sorted(path for path in (folder / name).iterdir() if path.name != "made.json")
+    _index(name, shards, folder / name)
+
+
+def _write_texts(folder: Path) -> None:
+    folder.mkdir()
+    for name, text in _TEXTS.items():
+        path = folder / name
+        path.write_bytes(text.encode())
+        _index("", [path], folder, path.name)
+
+
+def _index(name: str, shards: list[Path], folder: Path, prefix: str = "of") -> None:
+    for path in shards:
+        os.utime(path, ns=(10**18, 10**18))
+    if name in _INDEXED or not name:
+        for kind, options in {"plain": [], "full": ["--keys", "--crc"]}.items():
+            if kind == "full" and name != "tar":
+                options = ["--crc"]
+            output = str(folder / f"{prefix}.{kind}.lkx")
+            assert cli.main(["index", *options, "-p", "0", "-o", output, *map(str, shards)]) == 0
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(
+            _without_names(path) if path.suffix == ".lkx" else path.read_bytes()
+        ).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != "made.json"
+    }
+
+
+def _without_names(path: Path) -> bytes:
+    content = path.read_bytes()
+    assert content[:8] == b"LKINDEX1"
+    header = json.loads(content[16 : 16 + int.from_bytes(content[8:16], "little")])
+    for field in ("digest", "file_bytes"):
+        del header[field]
+    for section in header["sections"]:
+        del section["offset"]
+    header["sections"] = [each for each in header["sections"] if not each["name"].startswith("shard_name")]
+    assert {"starts", "shard_end"} <= {each["name"] for each in header["sections"]}, header["sections"]
+    return json.dumps(header, sort_keys=True).encode()
+
+
+@pytest.mark.parametrize("name", sorted(registry.writable()))
+def test_files_and_indexes_have_the_bytes_they_had(name: str, tmp_path: Path) -> None:
+    """A write of the same records gives the same bytes in every release, and so does the index of its files."""
+    golden = json.loads(GOLDEN.read_text())
+    for library in write_format(name).libraries:
+        if version(library) != golden["libraries"][library]:
+            pytest.skip(f"the bytes are those of {library} {golden['libraries'][library]}")
+    _write(name, tmp_path)
+    assert _digests(tmp_path) == {k: v for k, v in golden["sha256"].items() if k.startswith(f"{name}/")}
+
+
+def test_indexes_of_texts_have_the_bytes_they_had(tmp_path: Path) -> None:
+    """Indexes of lines and of tables, quoted newlines included, are the same bytes in every release."""
+    golden = json.loads(GOLDEN.read_text())
+    _write_texts(tmp_path / "texts")
+    assert _digests(tmp_path) == {k: v for k, v in golden["sha256"].items() if k.startswith("texts/")}
+
+
+def _main() -> None:
+    golden = json.loads(GOLDEN.read_text()) if GOLDEN.exists() else {"libraries": {}, "sha256": {}}
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        for name in registry.writable():
+            _write(name, folder)
+            for library in write_format(name).libraries:
+                golden["libraries"].setdefault(library, version(library))
+        _write_texts(folder / "texts")
+        golden["sha256"] = _digests(folder) | golden["sha256"]
+    GOLDEN.write_text(json.dumps(golden, indent=1, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(_main())

@@ -1,0 +1,388 @@
+"""Records read through a cache are those of the shards: whatever lies in its folder, whatever the limit."""
+
+import os
+import pickle
+import re
+import shutil
+import warnings
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from cache_fakes import Ranges, in_threads, make_index, total_bytes
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from loaderkit._storage.cache import chunk_file, open_chunks
+from loaderkit._storage.cache.cached_spans import CachedSpans
+from loaderkit._storage.cache.chunk_folder import ChunkFolder, lock_without_waiting
+from loaderkit._storage.cache.chunk_numbers import ChunkNumbers
+from loaderkit._storage.cache.settings import Cache
+
+
+def chunk_files(folder):
+    return sorted(Path(folder).rglob("*.chunk"))
+
+
+def used(folder):
+    return sum(path.stat().st_size for path in chunk_files(folder))
+
+
+def replace(path, content):
+    path.unlink()  # a chunk that is open isn't written to
+    path.write_bytes(content)
+
+
+def reader(folder, index, limit=1 << 30, **settings):
+    ranges = Ranges(index, **settings)
+    return CachedSpans(index, ranges, Cache(folder, limit)), ranges
+
+
+def read(spans, keys):
+    return [bytes(span) for span in spans.read(np.asarray(keys, np.int64))]
+
+
+def test_an_epoch_reads_each_byte_once_and_the_next_one_none(tmp_path):
+    index = make_index()
+    spans, ranges = reader(tmp_path, index)
+    order = np.random.default_rng(0).permutation(100)
+    for keys in np.split(order, 10):
+        assert read(spans, keys) == ranges.spans(keys)
+    assert ranges.nbytes == total_bytes(index)
+    again, counted = reader(tmp_path, index)
+    assert read(again, order[::-1]) == ranges.spans(order[::-1])
+    assert counted.calls == 0
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_any_keys_any_shards_any_limit_any_damage(tmp_path_factory, data):
+    folder = tmp_path_factory.mktemp("cache")
+    index = make_index(
+        records=data.draw(st.integers(1, 60)),
+        shards=data.draw(st.integers(1, 6)),
+        chunk=data.draw(st.integers(1, 70)),
+        seed=data.draw(st.integers(0, 99)),
+    )
+    least = max(1, total_bytes(index))
+    limit = data.draw(st.integers(1, 4 * least))
+    try:
+        spans, ranges = reader(folder, index, limit)
+    except ValueError:
+        assume(False)
+    for _ in range(data.draw(st.integers(1, 8))):
+        keys = data.draw(st.lists(st.integers(0, len(index) - 1), max_size=20))
+        assert read(spans, keys) == ranges.spans(keys)
+        for path in chunk_files(folder):
+            match data.draw(st.sampled_from(["", "", "cut", "noise", "gone", "foreign", "grown"])):
+                case "cut":
+                    os.truncate(path, data.draw(st.integers(0, path.stat().st_size)))
+                case "noise":
+                    replace(path, np.random.default_rng(1).bytes(path.stat().st_size))
+                case "gone":
+                    path.unlink()
+                case "foreign":
+                    replace(path, data.draw(st.sampled_from(chunk_files(folder))).read_bytes())
+                case "grown":
+                    replace(path, path.read_bytes() + b"x")
+        if data.draw(st.booleans()):
+            spans, ranges = reader(folder, index, limit)
+
+
+@pytest.mark.parametrize("place", [0, 70_000, -1, "checksums"])
+def test_a_flipped_bit_of_a_chunk(tmp_path, place, caplog):
+    """Of a torn file or a bad disk: each process finds it before the first record, and fetches the chunk again."""
+    index = make_index(chunk=50, size=4000, shards=1)
+    spans, ranges = reader(tmp_path, index)
+    expected = ranges.spans(range(100))
+    assert read(spans, range(100)) == expected
+    damaged, *_ = chunk_files(tmp_path)
+    content = bytearray(damaged.read_bytes())
+    payload = index.locate(np.arange(100))[2][49] - 5
+    content[payload if place == "checksums" else payload - 1 if place == -1 else place] ^= 1
+    replace(damaged, content)
+    again, counted = reader(tmp_path, index)
+    for order in (range(99, -1, -1), range(100)):
+        assert [read(again, [key])[0] for key in order] == [expected[key] for key in order]
+    assert len(counted.read_spans) == 1
+    assert len([told for told in caplog.messages if "is damaged" in told]) == (place != "checksums")
+    third, counted = reader(tmp_path, index)
+    assert read(third, range(100)) == expected
+    assert counted.calls == 0
+
+
+def test_a_block_is_compared_once(tmp_path, monkeypatch):
+    """Also where the chunk's file was closed meanwhile, and only where a record of it is read."""
+    index = make_index(chunk=50, size=4000, shards=1)
+    spans, ranges = reader(tmp_path, index)
+    read(spans, range(100))
+    monkeypatch.setattr(open_chunks, "_MOST_OPEN", 1)
+    monkeypatch.setattr(open_chunks, "_LEAST_OPEN", 1)
+    again, _ = reader(tmp_path, index)
+    compared = []
+    checksum = chunk_file.zlib.crc32
+    counting = SimpleNamespace(
+        crc32=lambda data, *more: (compared.append(len(data) // 4 * 4), checksum(data, *more))[1]
+    )
+    monkeypatch.setattr(chunk_file, "zlib", counting)
+    blocks = [size for key in (0, 99, 0, 99) if read(again, [key]) for size in compared if size > 4096]
+    assert blocks.count(1 << 16) <= 4 and blocks
+    compared.clear()
+    assert read(again, range(100)) == ranges.spans(range(100)) == read(again, range(100))
+    payload = index.nbytes
+    assert sum(size for size in compared if size > 4096) <= payload
+
+
+def test_chunks_of_another_version_of_a_shard_are_not_taken(tmp_path):
+    """The index may be the same: its samples don't see a corrected label."""
+    index = make_index()
+    first, _ = reader(tmp_path, index)
+    read(first, range(100))
+    second, counted = reader(tmp_path, index, tag="two")
+    assert read(second, range(100)) == counted.spans(range(100))
+    assert counted.nbytes == total_bytes(index)
+    again, counted = reader(tmp_path, index, tag="two")
+    read(again, range(100))
+    assert counted.calls == 0
+
+
+def test_chunks_of_another_index_are_not_taken(tmp_path):
+    first, _ = reader(tmp_path, make_index(seed=1))
+    read(first, range(100))
+    second, ranges = reader(tmp_path, make_index(seed=1, digest="b"))
+    assert read(second, range(100)) == ranges.spans(range(100))
+    assert ranges.nbytes == total_bytes(make_index(seed=1))
+
+
+def test_an_evicted_chunk_stays_readable(tmp_path):
+    """Streaming's issue 475: a reader found half a shard after an eviction."""
+    index = make_index()
+    spans, ranges = reader(tmp_path, index)
+    expected = read(spans, range(100))
+    for path in chunk_files(tmp_path):
+        path.unlink()
+    calls = ranges.calls
+    assert read(spans, range(100)) == expected
+    assert ranges.calls == calls
+
+
+def test_few_descriptors_are_enough(tmp_path, monkeypatch):
+    monkeypatch.setattr(open_chunks, "_MOST_OPEN", 3)
+    index = make_index(chunk=1)
+    spans, ranges = reader(tmp_path, index)
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(2):
+        assert read(spans, range(100)) == ranges.spans(range(100))
+    assert len(os.listdir("/proc/self/fd")) <= before + 5
+    assert ranges.nbytes == total_bytes(index)
+
+
+def test_a_call_over_many_chunks_has_few_of_them_open(tmp_path, monkeypatch):
+    """Else a batch takes the descriptors that the reader of the shards needs, and those of the user."""
+    monkeypatch.setattr(open_chunks, "_MOST_OPEN", 8)
+    most = []
+
+    class Counting(Ranges):
+        def read(self, shards, begins, ends):
+            most.append(len(os.listdir("/proc/self/fd")))
+            return super().read(shards, begins, ends)
+
+    ranges = Counting(make_index(chunk=1))
+    spans = CachedSpans(ranges.index, ranges, Cache(tmp_path, 1 << 20))
+    before = len(os.listdir("/proc/self/fd"))
+    assert [bytes(span) for span in spans.read(np.arange(100))] == ranges.spans(range(100))
+    assert max(most) <= before + 2 + 8 + 8  # the loader's file, open chunks, locks and chunks of the call
+
+
+def test_threads_read_the_same_records(tmp_path):
+    index = make_index()
+    spans, ranges = reader(tmp_path, index, limit=2 * total_bytes(index))
+    orders = [np.random.default_rng(seed).permutation(100) for seed in range(8)]
+    found = in_threads(lambda order: read(spans, order), orders)
+    assert found == [ranges.spans(order) for order in orders]
+    assert ranges.nbytes == total_bytes(index)
+
+
+def test_a_copy_opens_its_own_files_and_a_worker_is_of_its_loader(tmp_path, monkeypatch):
+    spans, ranges = reader(tmp_path, make_index())
+    read(spans, range(100))
+    sent = pickle.dumps(spans)
+    assert read(pickle.loads(sent), range(100)) == ranges.spans(range(100))
+    assert pickle.loads(sent)._name != spans._name
+    monkeypatch.setenv("LOADERKIT_WORKER", "1")
+    assert pickle.loads(sent)._name == spans._name
+    spans.close()
+    assert read(spans, range(100)) == ranges.spans(range(100))
+
+
+def test_a_folder_that_cannot_be_written_is_told_once(tmp_path, caplog):
+    (tmp_path / "file").write_bytes(b"")
+    spans, ranges = reader(tmp_path / "file" / "cache", make_index())
+    found = [read(spans, range(100)) for _ in range(3)]
+    assert found == 3 * [ranges.spans(range(100))]
+    (told,) = caplog.messages
+    assert "can't be written" in told
+
+
+def test_a_full_disk_is_told_once_and_records_are_read_without_the_cache(tmp_path, monkeypatch, caplog):
+    index = make_index()
+    spans, ranges = reader(tmp_path, index)
+    read(spans, [0])
+
+    def full(descriptor, data):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(chunk_file, "_write_all", full)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # what is told is no error of a record, then either
+        found = [read(spans, range(100)) for _ in range(3)]
+    assert found == 3 * [ranges.spans(range(100))]
+    (told,) = caplog.messages
+    assert "No space left" in told
+    assert not list(Path(tmp_path).rglob("*.tmp"))
+    monkeypatch.undo()
+    spans._not_before = 0.0
+    assert read(spans, range(100)) == ranges.spans(range(100))
+    assert len(chunk_files(tmp_path)) > 10
+
+
+def test_the_limit_is_kept_and_only_chunks_are_deleted(tmp_path):
+    """Streaming's issue 988: an eviction deleted the original shards."""
+    index = make_index(records=400, chunk=4)
+    limit = total_bytes(index) // 4
+    own = tmp_path / "shard.tar"
+    own.write_bytes(b"the user's")
+    spans, ranges = reader(tmp_path, index, limit)
+    read(spans, [0])
+    folder = chunk_files(tmp_path)[0].parent
+    (folder / "ff.chunk").write_bytes(b"not a chunk")
+    (folder / "fe.chunk").symlink_to(own)
+    for name in ("notes.tmp", "a.chunk.1.2.tmp"):
+        (folder / name).write_bytes(b"the user's")
+    for seed in range(3):
+        for keys in np.split(np.random.default_rng(seed).permutation(400), 20):
+            assert read(spans, keys) == ranges.spans(keys)
+            payload = sum(
+                path.stat().st_size - chunk_file.FOOTER_BYTES
+                for path in chunk_files(tmp_path)
+                if len(path.stem) > 0 and path.stem not in ("ff", "fe")
+            )
+            assert payload <= limit
+    assert own.read_bytes() == b"the user's"
+    assert (folder / "notes.tmp").exists() and (folder / "a.chunk.1.2.tmp").exists()
+    assert (folder / "ff.chunk").exists() and (folder / "fe.chunk").is_symlink()
+
+
+def test_the_least_recently_used_goes_first(tmp_path):
+    index = make_index(records=64, chunk=4, shards=1, seed=3)
+    spans, _ = reader(tmp_path, index)
+    read(spans, range(32))
+    of_chunk = {int(path.stem, 16): path for path in chunk_files(tmp_path)}
+    for age, number in enumerate([5, 2, 0, 1, 3, 4, 6, 7]):
+        os.utime(of_chunk[number], ns=(10**9 * age, 10**9 * age))
+    spans.close()
+    small, _ = reader(tmp_path, index, used(tmp_path))
+    read(small, range(32, 36))
+    left = {int(path.stem, 16) for path in chunk_files(tmp_path)}
+    assert 5 not in left and {6, 7, 8} <= left
+
+
+def test_next_use_decides_what_is_kept(tmp_path):
+    index = make_index(records=400, chunk=4, shards=1)
+    limit = total_bytes(index) // 2
+    spans, _ = reader(tmp_path, index, limit)
+    spans.next_use = lambda numbers: np.where(numbers < 30, 0, numbers)
+    for _ in range(2):
+        for first in range(0, 400, 20):
+            read(spans, range(first, first + 20))
+    left = {int(path.stem, 16) for path in chunk_files(tmp_path)}
+    assert {*range(30)} <= left
+
+
+def test_a_limit_without_room_for_two_chunks_is_an_error(tmp_path):
+    index = make_index(size=500)
+    with pytest.raises(
+        ValueError, match=r"limit: expected .* bytes or more, the size of two chunks"
+    ) as caught:
+        reader(tmp_path, index, 1000)
+    assert not list(tmp_path.iterdir())
+    least = int(re.search(r"expected (\d+) bytes", str(caught.value))[1])
+    reader(tmp_path, index, least)
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [
+        (5, 5),
+        ("200GB", 200 * 10**9),
+        ("50GiB", 50 * 2**30),
+        ("1.5 tb", 15 * 10**11),
+        (np.int64(7), 7),
+        ("12", 12),
+        ("3KiB", 3072),
+    ],
+)
+def test_limits(limit, expected):
+    assert Cache("/x", limit=limit).limit == expected
+
+
+@pytest.mark.parametrize("limit", ["", "GB", "-1GB", "5 iB", "1e9", 0, -1, "0"])
+def test_wrong_limits(limit):
+    with pytest.raises(ValueError, match=r"^limit: expected"):
+        Cache("/x", limit=limit)
+
+
+def test_wrong_types():
+    with pytest.raises(TypeError, match=r"^limit: expected an int, got 1.5"):
+        Cache("/x", limit=1.5)
+    with pytest.raises(TypeError, match=r"^folder: expected a path, got 3"):
+        Cache(3, limit=1)
+    with pytest.raises(TypeError, match=r"^folder: expected a path, got b'x'"):
+        Cache(b"x", limit=1)
+    with pytest.raises(ValueError, match=r"^folder: expected a path, got ''"):
+        Cache("", limit=1)
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_cache_that_is_deleted_or_replaced_is_made_again(tmp_path, replaced):
+    ranges = Ranges(make_index())
+    spans = CachedSpans(ranges.index, ranges, Cache(tmp_path / "cache", 1 << 20))
+    spans.read(np.arange(50))
+    if replaced:
+        (tmp_path / "cache").rename(tmp_path / "old")
+    else:
+        shutil.rmtree(tmp_path / "cache")
+    assert spans.share() > 0
+    assert [bytes(span) for span in spans.read(np.arange(100))] == ranges.spans(range(100))
+    assert list((tmp_path / "cache").rglob("*.chunk"))
+    assert len(list((tmp_path / "cache").rglob("loaders/*"))) == 1  # by which others see that it lives
+
+
+def test_a_chunk_is_written_while_others_are_in_flight(tmp_path):
+    index, stored = make_index(), []
+
+    class OneByOne(Ranges):
+        def read_as_they_come(self, *arrays):
+            for place in reversed(range(len(arrays[0]))):
+                stored.append(len(list(tmp_path.rglob("*.chunk"))))
+                yield place, self.read(*(array[place : place + 1] for array in arrays))[0]
+
+    spans = CachedSpans(index, OneByOne(index), Cache(tmp_path, 1 << 20))
+    assert [bytes(span) for span in spans.read(np.arange(100))] == Ranges(index).spans(np.arange(100))
+    assert stored == list(range(len(stored))) and len(stored) > 10
+
+
+def test_a_fetch_ahead_does_not_wait_for_what_others_fetch(tmp_path):
+    index = make_index()
+    spans, ranges = reader(tmp_path, index)
+    keys = np.arange(100)
+    numbers = ChunkNumbers(index)
+    one = numbers.of(keys[50:51])
+    with lock_without_waiting(ChunkFolder(str(tmp_path)).lock_of(numbers.key, int(one[0]))):
+        left = spans.fetch(keys)
+    assert numbers.of(left).tolist() == one.tolist()
+    assert not spans.fetch(keys).size
+    calls = ranges.calls
+    spans.read(keys)
+    assert ranges.calls == calls

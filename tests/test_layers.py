@@ -5,6 +5,7 @@ docs/architecture.md draws the rooms. A folder of the package is a room.
 
 import ast
 import functools
+import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -210,6 +211,15 @@ def ours_of(room: str) -> list[Import]:
     """The imports of the package in the files of a room."""
     files_of_room = [file for module, file in MODULES.items() if room_of(module) == room]
     return [found for file in files_of_room for found in imports_of(file) if found.top == "loaderkit"]
+
+
+def test_the_page_draws_the_rooms():
+    """From the lowest floor up, and from left to right."""
+    (picture,) = re.findall(
+        r"```\n(  9 .*?)```", (PACKAGE.parent / "docs/architecture.md").read_text(), re.DOTALL
+    )
+    floors = [re.findall(r"\w+", line[41:]) for line in picture.splitlines()]
+    assert [room for floor in reversed(floors) for room in floor] == ROOMS
 
 
 def test_the_parts_of_the_runtime_import_those_before_them():

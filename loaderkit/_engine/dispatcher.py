@@ -30,7 +30,7 @@ from collections import deque
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 
-from loaderkit._order.failure import Failure
+from loaderkit._order.facts import Failure
 
 from .in_flight import InFlightTask
 from .outputs import Outputs

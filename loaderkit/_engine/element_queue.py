@@ -10,9 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from loaderkit._base.notes import keyed
-from loaderkit._order.cursor import Cursor
-from loaderkit._order.failure import Failure
-from loaderkit._order.loss import Loss
+from loaderkit._order.facts import Cursor, Failure, Loss
 from loaderkit.errors import BadRecordsError
 
 from .task import Span

@@ -10,8 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from loaderkit._order.cursor import Cursor
-from loaderkit._order.fill import Fill
+from loaderkit._order.facts import Cursor, Fill
 
 from .element_queue import ElementQueue, QueuedRun, QueueSlice
 from .task import MakeBatch

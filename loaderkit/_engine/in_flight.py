@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from loaderkit._order.failure import Failure
+from loaderkit._order.facts import Failure
 from loaderkit.errors import WorkerError, WorkerTimeoutError
 
 from .task import MakeBatch, ReadRows, ReadStream, ReadTask, Target, Task, TaskResult, failed, with_failure

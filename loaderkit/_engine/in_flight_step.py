@@ -14,9 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
-from loaderkit._order.failure import Failure
-from loaderkit._order.fill import Fill
-from loaderkit._order.loss import Loss
+from loaderkit._order.facts import Failure, Fill, Loss
 
 from .task import Layout, Ready, Slot, Span, Target
 

@@ -7,8 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from loaderkit._order.cursor import Cursor
-from loaderkit._order.loss import Loss
+from loaderkit._order.facts import Cursor, Loss
 
 from .element_queue import ElementQueue
 from .task import Span

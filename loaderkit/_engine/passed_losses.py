@@ -7,8 +7,7 @@ element passes those before its end: a restore in the middle of a batch's childr
 
 from collections.abc import Mapping
 
-from loaderkit._order.cursor import Cursor
-from loaderkit._order.loss import Loss
+from loaderkit._order.facts import Cursor, Loss
 
 from .element_queue import PassAndIndex, QueuedRun
 from .logical_stream import LogicalStream

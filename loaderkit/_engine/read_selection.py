@@ -8,12 +8,15 @@ is read ahead of it but two tasks a worker.
 import math
 from collections.abc import Mapping, Sequence
 
-from .element_queue import ElementQueue
+import numpy as np
+
+from .element_queue import ElementQueue, QueuedRun
 from .grouping import Grouping
 from .logical_stream import LogicalStream
 from .masks import Masks
 from .pace import Pace
 from .scheduler import AHEAD_NBYTES, Reserve
+from .task import ReadStream, StreamRead
 from .yields import Outlook, Yield
 
 # Of a stream's first task: what an element takes is only known when some records are done. A task of cheap rows that is
@@ -113,3 +116,22 @@ class ReadSelection:
 def _lack(stream_and_outlook: tuple[LogicalStream, Outlook]) -> tuple[float, float]:
     outlook = stream_and_outlook[1]
     return -outlook.lacking, outlook.coming / outlook.each
+
+
+def note_windows(
+    task: ReadStream, result: StreamRead, run: QueuedRun, *, size: int, stream: int | None
+) -> None:
+    """Notes the last record of each element's window, and where the stream goes on after a window that failed.
+
+    Args:
+        task, result: what was read, from the begin of a window on.
+        run: the place of its elements in a queue.
+        size: records of a window.
+        stream: number of the stream; None for the sample that masked batches look like.
+    """
+    indices = task.indices
+    if result.begins is not None:
+        windows = np.searchsorted(indices, result.begins[:, 0]) // size
+        run.lasts = indices[np.minimum((windows + 1) * size, len(indices)) - 1]
+    if result.failure is not None and len(result.failure.indices) > 1 and stream is not None:
+        run.after = {stream: (int(result.failure.indices[-1]) + 1,)}

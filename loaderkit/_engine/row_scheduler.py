@@ -17,9 +17,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from loaderkit._order.facts import Facts
-from loaderkit._order.failure import Failure
-from loaderkit._order.loss import Loss
+from loaderkit._order.facts import Facts, Failure, Loss
 
 from .in_flight_step import InFlightStep, StepEvent, StepInput, StepState, failed_step
 from .scheduler import Replacement, Reserve, SchedulerContext, no_replacement

@@ -25,17 +25,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from loaderkit._order.cursor import Cursor
-from loaderkit._order.facts import Facts
-from loaderkit._order.failure import Failure
+from loaderkit._order.facts import Cursor, Facts, Failure
 
 from .element_queue import ElementQueue, QueuedRun
 from .grouping import Grouping, batch_of, end_like, masked_batch, passes_after
 from .logical_stream import LogicalStream, RecordInput, stream_of
 from .masks import Masks
 from .passed_losses import losses_left, losses_of
-from .read_selection import ReadSelection
-from .read_windows import note_windows
+from .read_selection import ReadSelection, note_windows
 from .scheduler import Replacement, Reserve, SchedulerContext, no_replacement
 from .task import (
     BatchMade,

@@ -12,11 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from loaderkit._order.cursor import Cursor
-from loaderkit._order.facts import PLANNED, Facts
-from loaderkit._order.failure import Failure
-from loaderkit._order.fill import Fill
-from loaderkit._order.loss import Loss
+from loaderkit._order.facts import PLANNED, Cursor, Facts, Failure, Fill, Loss
 
 
 class Layout(Protocol):

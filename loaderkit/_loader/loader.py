@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, Never, Self, TypeVar
 
 from loaderkit._base.closing import Closing
 from loaderkit._base.hints import refuse_foreign_method, refusing_foreign_arguments
-from loaderkit._base.integers import at_least
+from loaderkit._base.numbers import at_least
 from loaderkit._engine.stats.stats import Stats
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._order.sharding import Sharding
@@ -30,14 +30,20 @@ from loaderkit.transforms.operations import Operation
 from loaderkit.transforms.parameters import parameters_of
 
 from .executor_factory import LoaderExecutorFactory, files_of_workers, make_executor
-from .fingerprints import Fingerprints
 from .iterator.error_notes import named
 from .iterator.iterator import DataLoaderIterator, T_co
 from .iterator.open_scheduler import open_scheduler
 from .iterator.quarantine import Quarantine
 from .iterator.reader import StreamReader
 from .part_dtypes import part_dtypes_of
-from .plan import checked_epoch, plan_of, repeats_order, shards_without_last_step, why_lanes_are_shared
+from .plan import (
+    Fingerprints,
+    checked_epoch,
+    plan_of,
+    repeats_order,
+    shards_without_last_step,
+    why_lanes_are_shared,
+)
 from .process_agreement import ProcessAgreement, end_agreement_of
 from .program import program_of
 from .settings import LoaderSettings

@@ -1,20 +1,48 @@
 """The stream plan that settings mean, once this process's shard is known."""
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
-from loaderkit._base.integers import at_least
-from loaderkit._order.index_limits import MOST_INDEX
+from loaderkit._base.numbers import at_least
+from loaderkit._order.metadata import MOST_INDEX
 from loaderkit._order.sharding import ShardBlocks, ShardOptions
 from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit._plan.shape_checks import check_shapes
+from loaderkit._source.fingerprint import fingerprint_of as source_fingerprint_of
 from loaderkit.samplers import Sampler
 from loaderkit.samplers.optional import batch_of, components_of, endless_of, lanes_of, next_uses_of
 from loaderkit.samplers.protocol import epoch_length_of, length_of
+from loaderkit.samplers.protocol import fingerprint_of as sampler_fingerprint_of
 from loaderkit.transforms.shape import shape_of
 
-from .fingerprints import Fingerprints
 from .settings import LoaderSettings
+
+
+class Fingerprints:
+    """The fingerprints of a sampler and a source; each is taken when first asked for, because it may read records.
+
+    Args:
+        sampler, source: what is fingerprinted.
+
+    >>> from loaderkit.samplers import SequentialSampler
+    >>> fingerprints = Fingerprints(SequentialSampler(3), [5, 6, 7])
+    >>> fingerprints.sampler["kind"], fingerprints.source["records"]
+    ('SequentialSampler', 3)
+    """
+
+    def __init__(self, sampler: Sampler, source: Any) -> None:
+        self._sampler, self._source = sampler, source
+
+    @cached_property
+    def sampler(self) -> dict[str, Any]:
+        """The sampler's, in JSON values."""
+        return sampler_fingerprint_of(self._sampler)
+
+    @cached_property
+    def source(self) -> dict[str, Any]:
+        """The source's, in JSON values."""
+        return source_fingerprint_of(self._source)
 
 
 def plan_of(

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._base.integers import at_least
-from loaderkit._base.numbers import number
+from loaderkit._base.numbers import at_least, number
 from loaderkit._base.system.resources import available_cpus
 from loaderkit._order.sharding import NoSharding, Sharding, ShardOptions, check_sharding
 from loaderkit._plan.bad_records import Tolerance

@@ -4,6 +4,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+MOST_INDEX = 2**62  # for indices, steps and counts, and for the end of a stream
+MOST_STRIDE = 2**60  # for G, the consecutive indices of one step
+
 
 @dataclass(slots=True)
 class RecordMetadata:

@@ -25,7 +25,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from loaderkit._base.integers import at_least
+from loaderkit._base.numbers import at_least
 
 from .mixing import UInt64Array, mix64
 

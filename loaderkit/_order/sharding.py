@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from reprlib import repr as _short
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from loaderkit._base.integers import at_least
+from loaderkit._base.numbers import at_least
 
 from .store import Store
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from loaderkit._base.notes import keyed
-from loaderkit._order.loss import Loss
+from loaderkit._order.facts import Loss
 from loaderkit.errors import BadRecordsError
 
 from .bad_records import IN_A_ROW, BadRecords

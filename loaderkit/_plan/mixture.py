@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, TypeGuard
 
-from loaderkit._order.cursor import Cursor
+from loaderkit._order.facts import Cursor
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._order.mixture.stages import MixtureStages
 from loaderkit._order.operation_shape import OperationShape

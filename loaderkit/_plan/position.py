@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from loaderkit._order.cursor import Cursor
+from loaderkit._order.facts import Cursor
 
 from .bad_records import NO_BAD_RECORDS, BadRecords
 from .segments import Segments

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._order.fill import Fill
+from loaderkit._order.facts import Fill
 from loaderkit._order.sharding import Shard, ShardOptions
 from loaderkit.samplers import Sampler
 from loaderkit.samplers.protocol import record_keys_of

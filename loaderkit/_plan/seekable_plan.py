@@ -11,11 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._order.facts import Facts
-from loaderkit._order.failure import Failure
-from loaderkit._order.index_limits import MOST_INDEX
-from loaderkit._order.loss import Loss
-from loaderkit._order.metadata import RecordMetadata
+from loaderkit._order.facts import Facts, Failure, Loss
+from loaderkit._order.metadata import MOST_INDEX, RecordMetadata
 from loaderkit._order.mixture.stages import MixtureStages
 from loaderkit._order.rng import generator
 from loaderkit._order.sharding import Shard, ShardOptions

@@ -10,9 +10,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._order.facts import Facts
-from loaderkit._order.failure import Failure
-from loaderkit._order.loss import Loss
+from loaderkit._order.facts import Facts, Failure, Loss
 
 
 class StreamPosition(Protocol):

@@ -57,3 +57,6 @@ def _foreign_fingerprint(source: Any) -> dict[str, Any]:
         # The repr of a TFDS source lacks the version.
         seen |= {"tfds": str(info.full_name), "split": str(source.split)}
     return seen | seen_by_library(source, fingerprint_of)
+
+
+KNOWN_TO_SOME_INDEXES = ("checksums", "samples")

@@ -7,7 +7,7 @@ from typing import Any, SupportsIndex, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from loaderkit._base.integers import not_an_int
+from loaderkit._base.numbers import not_an_int
 
 
 def short_repr(source: Any) -> str:

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._base.sizes import number_of_bytes
+from loaderkit._base.numbers import number_of_bytes
 from loaderkit._storage.cache.settings import Cache
 from loaderkit._storage.patterns import file_parts
 from loaderkit.formats import registry
-from loaderkit.formats._writing.formats import write_format as named_format
 from loaderkit.formats._writing.shard_function import unchanged
+from loaderkit.formats._writing.write_format import write_format as named_format
 from loaderkit.formats.map_shards import map_shards
 from loaderkit.formats.tar.unpacking import unpacked_parts
 from loaderkit.formats.write import write

@@ -10,13 +10,13 @@ from typing import Any
 from loaderkit._base.system.locked_folder import locked_folder
 from loaderkit._base.system.made_folder import Made, unfinished_folder
 from loaderkit.formats import registry
-from loaderkit.formats._writing.formats import write_format as named_format
 from loaderkit.formats._writing.parallel_encoding import encoded_by_workers
 from loaderkit.formats._writing.run_jobs import made_of_format, run_jobs
 from loaderkit.formats._writing.shard_jobs import DONE, sync
 from loaderkit.formats._writing.shard_stream import write_by_size
 from loaderkit.formats._writing.source_shard import SourceShards
 from loaderkit.formats._writing.write_format import WriteFormat
+from loaderkit.formats._writing.write_format import write_format as named_format
 
 from .exit_status import ExitStatus, UsageError
 from .open_source import shown_name

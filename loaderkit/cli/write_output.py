@@ -15,12 +15,12 @@ from loaderkit._base.notes import notes_of
 from loaderkit._base.system.whole_file import partial_file
 from loaderkit.errors import DataFormatError
 from loaderkit.formats import registry
-from loaderkit.formats._writing import formats
 from loaderkit.formats._writing.parallel_encoding import encoded_by_workers
 from loaderkit.formats._writing.record_stream import encoded_records, first_record
 from loaderkit.formats._writing.shard_jobs import sync
 from loaderkit.formats._writing.shard_stream import shard_writer
 from loaderkit.formats._writing.write_format import RecordEncoder, WriteFormat
+from loaderkit.formats._writing.write_format import write_format as format_of
 
 from .exit_status import UsageError
 from .open_source import PIPE, shown_name
@@ -68,7 +68,7 @@ def write_format(name: str, to: str | None) -> WriteFormat:
     if said not in registry.writable():
         known = ", .".join(registry.writable())
         raise UsageError(f"--output: expected a name that ends with .{known}, got {name}; or give --to")
-    return formats.write_format(said)
+    return format_of(said)
 
 
 def format_of_target(name: str) -> str | None:

@@ -76,14 +76,14 @@ FORMATS = (
         extensions=("parquet",),
         begins=lambda begin: begin.startswith(b"PAR1"),
         source="loaderkit.formats.tables.parquet:ParquetDataSource",
-        writer="loaderkit.formats.tables.parquet_writer:ParquetWriting",
+        writer="loaderkit.formats.tables.writer:ParquetWriting",
     ),
     Format(
         name="arrow",
         extensions=("arrow", "feather"),
         begins=lambda begin: begin.startswith(b"ARROW1"),
         source="loaderkit.formats.tables.arrow:ArrowDataSource",
-        writer="loaderkit.formats.tables.arrow_writer:ArrowWriting",
+        writer="loaderkit.formats.tables.writer:ArrowWriting",
         remote=False,
     ),
     Format(

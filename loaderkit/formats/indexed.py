@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from loaderkit._base.closing import Closing
 from loaderkit._base.hints import refuse_foreign_source_method
-from loaderkit._base.integers import not_an_int
+from loaderkit._base.numbers import not_an_int
 from loaderkit._codecs.scan import Scanner
 from loaderkit._source.content import digest_of
 from loaderkit._source.record_key import check_keys
@@ -26,9 +26,8 @@ from loaderkit._storage.span_reader import SpanReader
 from loaderkit.errors import DataFormatError
 
 from ._index.check import ShardCheck
-from ._index.direct_spans import DirectSpans
+from ._index.direct_spans import DirectSpans, readable_spans
 from ._index.find import find_index
-from ._index.line_spans import readable_spans
 from ._index.part_file import ScanOptions
 from ._index.record_index import RecordIndex
 from ._index.shard_set import ShardSet

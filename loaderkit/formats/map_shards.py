@@ -8,18 +8,17 @@ import os
 from collections.abc import Callable, Collection
 from typing import Any
 
-from loaderkit._base.integers import at_least
+from loaderkit._base.numbers import at_least
 from loaderkit._base.system.whole_file import whole_file
 from loaderkit.sources.checked import check_source
 
 from ._writing.dropped import check_list, list_path
-from ._writing.formats import format_of_path
-from ._writing.formats import write_format as named_format
 from ._writing.run_jobs import dropped_of, equal_shards, made_of_format, run_jobs
 from ._writing.shard_function import MappedShards, ShardFunction
 from ._writing.shard_result import ShardResult, json_value
 from ._writing.target import WriteTarget, shard_names
-from ._writing.write_format import RecordEncoder, WriteFormat
+from ._writing.write_format import RecordEncoder, WriteFormat, format_of_path
+from ._writing.write_format import write_format as named_format
 
 # Without shards= there are so many that each of a usual number of workers has several, and that a restart repeats
 # little; but none with fewer records than this, as each costs a file and a task.

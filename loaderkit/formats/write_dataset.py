@@ -27,9 +27,9 @@ from ._datasets.features import differing_field, features_of, joined_features
 from ._datasets.files import open_files
 from ._datasets.find import data_dir_of
 from ._datasets.versions import is_version
-from ._writing.formats import write_format
 from ._writing.record_stream import source_or_none, source_records
 from ._writing.shard_jobs import safe_on_disk, sync
+from ._writing.write_format import write_format
 from .map_shards import shard_count
 from .write import asked_for, checked_sizes, write
 

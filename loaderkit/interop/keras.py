@@ -11,7 +11,7 @@ from typing import Any
 
 import keras
 
-from loaderkit._base.integers import at_least
+from loaderkit._base.numbers import at_least
 from loaderkit._loader.loader import DataLoader
 
 __all__ = ["LoaderCheckpoint", "LoaderPyDataset"]

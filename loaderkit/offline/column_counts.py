@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._base.integers import at_least
+from loaderkit._base.numbers import at_least
 from loaderkit._base.system.progress_bar import progress_bar
 from loaderkit._loader.one_pass import one_pass
 from loaderkit._order.mixing import fold

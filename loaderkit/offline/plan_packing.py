@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loaderkit._base.canonical_json import canonical
-from loaderkit._base.integers import at_least
+from loaderkit._base.numbers import at_least
 from loaderkit._base.system.progress_bar import progress_bar
 from loaderkit._loader.loader import DataLoader
 from loaderkit._order.mixing import fold

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loaderkit._base.former_arguments import former_arguments
-from loaderkit._base.integers import at_least
+from loaderkit._base.numbers import at_least
 from loaderkit._order.array_digest import digest_of
 from loaderkit._order.distinct import distinct_of
 from loaderkit._order.length_buckets import LengthBuckets

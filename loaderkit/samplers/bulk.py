@@ -6,7 +6,7 @@ from operator import index as to_index
 import numpy as np
 import numpy.typing as npt
 
-from loaderkit._base.integers import not_an_int
+from loaderkit._base.numbers import not_an_int
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._order.permutation import Int64Array
 from loaderkit._order.rng import generator

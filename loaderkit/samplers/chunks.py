@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loaderkit._base.integers import at_least
-from loaderkit._base.sizes import number_of_bytes
+from loaderkit._base.numbers import at_least, number_of_bytes
 from loaderkit._order.chunk_order import ChunkOrder
 from loaderkit._order.mixing import fold_each
 from loaderkit._order.permutation import MAX_RECORDS, Int64Array

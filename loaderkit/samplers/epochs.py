@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loaderkit._base.former_arguments import former_arguments
-from loaderkit._base.integers import at_least
+from loaderkit._base.numbers import at_least
 from loaderkit._order.distinct import distinct_of
 from loaderkit._order.mixing import fold_each
 from loaderkit._order.permutation import MAX_RECORDS, Int64Array, permute

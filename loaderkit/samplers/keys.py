@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loaderkit._base.integers import at_least
+from loaderkit._base.numbers import at_least
 from loaderkit._order.array_digest import digest_of
 from loaderkit._order.permutation import MAX_RECORDS, Int64Array
 from loaderkit._order.sharding import Sharding

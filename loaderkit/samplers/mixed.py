@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from loaderkit._base.integers import at_least
+from loaderkit._base.numbers import at_least
 from loaderkit._order.mixing import fold
 from loaderkit._order.mixture.lanes import Lanes
 from loaderkit._order.mixture.runs import ABSENT, NO_TURN, MixtureRun, MixtureRuns, RunSettings, runs_of

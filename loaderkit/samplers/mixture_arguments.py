@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from loaderkit._base.canonical_json import canonical
-from loaderkit._base.integers import at_least
+from loaderkit._base.numbers import at_least
 from loaderkit._order.mixture.shares import Weight, check_component, fractions_of
 from loaderkit._order.mixture.stages import MixtureStage, MixtureStages
 from loaderkit._order.permutation import MAX_RECORDS

@@ -7,7 +7,7 @@ class inherits beside a `__getitem__` that it replaced, is of another order than
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from loaderkit._base.integers import at_least
+from loaderkit._base.numbers import at_least
 from loaderkit._order.permutation import MAX_RECORDS, Int64Array
 
 from .mixture_arguments import consecutive_offsets

@@ -12,8 +12,8 @@ from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 
-from loaderkit._base.integers import at_least
 from loaderkit._base.notes import annotate
+from loaderkit._base.numbers import at_least
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._order.permutation import MAX_RECORDS, Int64Array
 

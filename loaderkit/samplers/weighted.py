@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loaderkit._base.integers import at_least
-from loaderkit._base.numbers import number
+from loaderkit._base.numbers import at_least, number
 from loaderkit._order.alias_table import MOST_COLUMNS, AliasTable, Float64Array
 from loaderkit._order.array_digest import digest_of
 from loaderkit._order.mixing import fold, fold_each

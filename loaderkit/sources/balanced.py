@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.hints import refusing_foreign_arguments
+from loaderkit._order.mixing import component_seed
 from loaderkit._order.mixture.shares import Weight
 from loaderkit._order.sharding import Sharding
 from loaderkit._source.record_key import short_repr
@@ -18,7 +19,6 @@ from loaderkit.samplers import KeysSampler, MixedSampler
 from loaderkit.samplers.protocol import checked_seed
 
 from .checked import require_methods
-from .component_seed import component_seed
 
 _Source = TypeVar("_Source")
 

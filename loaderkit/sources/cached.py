@@ -7,13 +7,13 @@ from typing import Any, SupportsIndex
 from numpy.typing import ArrayLike
 
 from loaderkit._base.closing import Closing
-from loaderkit._base.sizes import number_of_bytes
+from loaderkit._base.numbers import number_of_bytes
 from loaderkit._codecs.record_codec import decode_record, encode_record
 from loaderkit._source.fingerprint import fingerprint_of
 from loaderkit._source.naming import namer_of
+from loaderkit._source.optional import SourceAdvice
 from loaderkit._source.protocol import read_records
 from loaderkit._source.record_key import check_key, check_keys, short_repr
-from loaderkit._source.source_advice import SourceAdvice
 from loaderkit._source.version import version_of
 
 from .checked import require_methods

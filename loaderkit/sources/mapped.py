@@ -12,10 +12,9 @@ from numpy.typing import ArrayLike
 from loaderkit._base.tree import own_each
 from loaderkit._source.fingerprint import fingerprint_of
 from loaderkit._source.naming import namer_of
-from loaderkit._source.optional import lacking, many_reader
+from loaderkit._source.optional import SourceAdvice, lacking, many_reader
 from loaderkit._source.protocol import read_record, read_records
 from loaderkit._source.record_key import check_key, check_keys, short_repr
-from loaderkit._source.source_advice import SourceAdvice
 from loaderkit.errors import NoResultError
 
 from .checked import require_methods

@@ -7,7 +7,8 @@ from reprlib import repr as _short
 from typing import Any, Literal
 
 from loaderkit._base.hints import refusing_foreign_arguments
-from loaderkit._base.integers import at_least
+from loaderkit._base.numbers import at_least
+from loaderkit._order.mixing import component_seed
 from loaderkit._order.sharding import Sharding
 from loaderkit._source.optional import advised_chunk
 from loaderkit.samplers import ChunkSampler, IndexSampler, MixedSampler, Sampler
@@ -16,7 +17,6 @@ from loaderkit.samplers.protocol import checked_epochs, checked_seed
 
 from . import ConcatDataSource
 from .checked import require_source
-from .component_seed import component_seed
 from .id_column import IdColumnDataSource
 from .parts import parts_of
 

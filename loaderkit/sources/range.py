@@ -7,7 +7,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from loaderkit._base.integers import not_an_int
+from loaderkit._base.numbers import not_an_int
 from loaderkit._source.record_key import check_key, check_keys
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from loaderkit._base.former_arguments import former_arguments
-from loaderkit._base.integers import at_least
+from loaderkit._base.numbers import at_least
 from loaderkit._base.tree import StructureMismatch, flatten, map_leaves, typed_columns, unflatten
 from loaderkit._source.fingerprint import fingerprint_of
 from loaderkit._source.optional import advised_calls, column_reader, lacking, many_reader

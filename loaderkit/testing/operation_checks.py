@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from loaderkit._base.canonical_json import canonical
-from loaderkit._base.integers import at_least
 from loaderkit._base.notes import text_of
+from loaderkit._base.numbers import at_least
 from loaderkit._base.tree import flatten
 from loaderkit._order.rng import RecordRng
 from loaderkit._source.content import stable_repr

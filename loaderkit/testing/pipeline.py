@@ -14,8 +14,8 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
-from loaderkit._base.integers import at_least
 from loaderkit._base.notes import annotate
+from loaderkit._base.numbers import at_least
 from loaderkit._base.tree import paths
 from loaderkit._loader.loader import DataLoader, settings_of, variant_of
 from loaderkit._order.sharding import NoSharding

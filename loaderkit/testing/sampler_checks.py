@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from loaderkit._base.integers import at_least
 from loaderkit._base.notes import text_of
+from loaderkit._base.numbers import at_least
 from loaderkit._order.sharding import Sharding
 from loaderkit._plan.state.strict_json import find_problem
 from loaderkit.samplers.optional import (

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._base.integers import at_least
 from loaderkit._base.notes import text_of
+from loaderkit._base.numbers import at_least
 from loaderkit._base.tree import flatten, paths
 from loaderkit._source.fingerprint import fingerprint_of
 from loaderkit._source.protocol import read_record

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from loaderkit._base.hints import refusing_foreign_arguments
-from loaderkit._base.integers import at_least
+from loaderkit._base.numbers import at_least
 
 from .stack import Block, stack
 

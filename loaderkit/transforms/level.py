@@ -8,9 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from loaderkit._order.cursor import Cursor
-from loaderkit._order.failure import Failure
-from loaderkit._order.fill import Fill
+from loaderkit._order.facts import Cursor, Failure, Fill
 
 from .base import Batch, FlatMap, Transformation, Window, draws
 from .operation_names import RaisedBy, operation_name

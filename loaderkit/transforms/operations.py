@@ -5,7 +5,7 @@ from reprlib import repr as _short
 from typing import Any
 
 from loaderkit._base.hints import foreign_attribute
-from loaderkit._base.integers import at_least
+from loaderkit._base.numbers import at_least
 
 from .base import Batch, Filter, FlatMap, Map, MapWithIndex, RandomMap, Transformation, Window
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loaderkit._base.former_arguments import former_arguments
-from loaderkit._base.integers import at_least
+from loaderkit._base.numbers import at_least
 from loaderkit._order.packing.block import How, Rules, checked_rules
 from loaderkit._order.packing.feature_array import feature_array, shown
 from loaderkit._order.packing.pieces import Long

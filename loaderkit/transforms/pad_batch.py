@@ -9,8 +9,8 @@ from itertools import chain
 from reprlib import repr as _short
 from typing import Any, Self
 
-from loaderkit._base.integers import at_least
-from loaderkit._order.failure import Failure
+from loaderkit._base.numbers import at_least
+from loaderkit._order.facts import Failure
 from loaderkit.errors import BatchError
 
 from .base import Batch

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from loaderkit._base.former_arguments import former_arguments
-from loaderkit._base.integers import at_least
+from loaderkit._base.numbers import at_least
 
 from .base import Map
 from .named_value import named_value

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from loaderkit._base.tree import map_leaves
-from loaderkit._order.fill import Fill
+from loaderkit._order.facts import Fill
 
 VALID = "valid"
 

@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._order.cursor import Cursor
-from loaderkit._order.failure import Failure
-from loaderkit._order.fill import Fill
+from loaderkit._order.facts import Cursor, Failure, Fill
 
 from .base import Batch, FlatMap, Transformation, Window
 from .level import Level, NoBatch, compile_levels

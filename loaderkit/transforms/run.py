@@ -1,6 +1,6 @@
 """A run: consecutive elements of a stream with their cursors, and the failure that may end it.
 
-An element has a value and two cursors (_order/cursor.py):
+An element has a value and two cursors (_order/facts.py):
 
     begin   the place in the stream where it starts: the index of its first record, and the ordinals of its FlatMaps
     end     the place in the stream after it
@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._order.cursor import Cursor
+from loaderkit._order.facts import Cursor
 
 
 class Singles(Sequence[Cursor]):

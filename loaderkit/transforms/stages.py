@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._order.cursor import Cursor
-from loaderkit._order.failure import Failure
+from loaderkit._order.facts import Cursor, Failure
 from loaderkit._order.rng import RecordRng, child_of
 from loaderkit.errors import NoResultError
 

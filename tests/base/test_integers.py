@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from loaderkit._base.integers import at_least
+from loaderkit._base.numbers import at_least
 
 
 def check(value: object) -> int:

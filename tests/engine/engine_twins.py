@@ -28,9 +28,7 @@ from loaderkit._engine.task import (
     Task,
     TaskResult,
 )
-from loaderkit._order.cursor import Cursor
-from loaderkit._order.fill import Fill
-from loaderkit._order.loss import Loss
+from loaderkit._order.facts import Cursor, Fill, Loss
 from loaderkit.errors import BadRecordsError
 
 ROW_NBYTES = 1024

@@ -20,9 +20,7 @@ from loaderkit._engine.task import (
     TaskResult,
     failed,
 )
-from loaderkit._order.cursor import Cursor
-from loaderkit._order.failure import Failure
-from loaderkit._order.loss import Loss
+from loaderkit._order.facts import Cursor, Failure, Loss
 
 
 def whole(rows: int, batch: int | None = None) -> Target:

@@ -23,7 +23,7 @@ from loaderkit._engine.task import (
     inputs_of,
     targets_of,
 )
-from loaderkit._order.failure import Failure
+from loaderkit._order.facts import Failure
 from loaderkit.errors import BadRecordsError, WorkerError, WorkerTimeoutError
 
 MAX_RESTARTS = 2

@@ -6,7 +6,7 @@ from engine_world import MAX_RESTARTS, World, drain
 
 from loaderkit._engine.slots import PAGE
 from loaderkit._engine.task import Discarded, MakeBatch, targets_of
-from loaderkit._order.failure import Failure
+from loaderkit._order.facts import Failure
 from loaderkit.errors import WorkerError
 
 

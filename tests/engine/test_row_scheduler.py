@@ -14,7 +14,7 @@ from loaderkit._engine.scheduler import Reserve
 from loaderkit._engine.slots import PAGE
 from loaderkit._engine.step_window import StepWindow
 from loaderkit._engine.task import MakeBatch, ReadRows, targets_of
-from loaderkit._order.failure import Failure
+from loaderkit._order.facts import Failure
 from loaderkit.errors import WorkerError
 
 

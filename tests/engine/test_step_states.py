@@ -9,7 +9,7 @@ from engine_world import World
 
 from loaderkit._engine.in_flight_step import TRANSITIONS, InFlightStep, StepEvent, StepState
 from loaderkit._engine.task import MakeBatch, ReadRows, Ready, RowsPart, Task, TaskResult
-from loaderkit._order.failure import Failure
+from loaderkit._order.facts import Failure
 
 OPEN, FILLING, FINISHING, SETTLED = StepState
 EACH = [*product(StepState, StepEvent)]

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from loaderkit._engine.element_queue import ElementQueue, QueuedRun
 from loaderkit._engine.logical_stream import stream_of
-from loaderkit._engine.read_windows import note_windows
+from loaderkit._engine.read_selection import note_windows
 from loaderkit._engine.task import End, ReadStream
-from loaderkit._order.loss import Loss
+from loaderkit._order.facts import Loss
 
 CUTS = {
     "workers": st.integers(0, 3),

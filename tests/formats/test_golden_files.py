@@ -21,7 +21,7 @@ import pytest
 import loaderkit as lk
 from loaderkit import cli
 from loaderkit.formats import registry
-from loaderkit.formats._writing.formats import write_format
+from loaderkit.formats._writing.write_format import write_format
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "files" / "written.json"
 RECORDS = [

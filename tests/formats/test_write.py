@@ -187,7 +187,7 @@ def test_a_killed_run_goes_on(tmp_path):
 
 KILLED_OVER_A_SET = """
 import os, signal, sys, loaderkit as lk
-from loaderkit._base.system import folder_replacement
+from loaderkit._base.system import made_folder
 from loaderkit.formats._writing import target
 
 def write(writer, path, records, **options):
@@ -210,7 +210,7 @@ for writer in ("write", "map"):
         if step == "exchanged":
             target.delete_rest = kill
         else:
-            folder_replacement._exchanged = lambda *_: False
+            made_folder._exchanged = lambda *_: False
             rename = os.rename
             os.rename = lambda one, other: kill() if other == path else rename(one, other)
         write(writer, path, new, overwrite=True)

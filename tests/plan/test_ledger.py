@@ -13,8 +13,7 @@ from internals import plan_of
 from interrupts import interrupted
 
 import loaderkit as lk
-from loaderkit._order.facts import Facts
-from loaderkit._order.loss import Loss
+from loaderkit._order.facts import Facts, Loss
 from loaderkit._plan.ledger import Ledger
 from loaderkit._plan.position import Position
 from loaderkit._plan.seekable_plan import SeekablePlan

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from internals import plan_of
 
 import loaderkit as lk
-from loaderkit._order.loss import Loss
+from loaderkit._order.facts import Loss
 from loaderkit._plan.bad_records import BadRecords
 from loaderkit._plan.ledger import Ledger
 

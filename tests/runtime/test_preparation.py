@@ -11,8 +11,7 @@ from child_scripts import ENDS_WITHIN, ROOT, run
 from runtime_loaders import numbers
 
 from loaderkit._runtime.start import preparation
-from loaderkit._runtime.start.preparation import Preparation
-from loaderkit._runtime.start.warning_filters import present_filters, set_filters
+from loaderkit._runtime.start.preparation import Preparation, present_filters, set_filters
 
 # A module that looks around when it is imported, as modules that read flags do, and ends the process if it must.
 SETTINGS = """

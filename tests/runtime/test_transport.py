@@ -36,8 +36,7 @@ from loaderkit._engine.task import (
     TaskResult,
     inputs_of,
 )
-from loaderkit._order.failure import Failure
-from loaderkit._order.loss import Loss
+from loaderkit._order.facts import Failure, Loss
 from loaderkit._runtime.memory import arena
 from loaderkit._runtime.memory.batch_layout import ALIGNMENT, BatchLayout
 from loaderkit._runtime.transport import wire

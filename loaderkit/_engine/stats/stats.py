@@ -5,9 +5,8 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from .counters import PoolCounters, WorkerCounters
-from .exposed import Exposed
 from .text import html_of, line_of, lines_of
-from .trainer import TrainerCounters
+from .trainer import Exposed, TrainerCounters
 
 _NS = 1e9
 new_number = itertools.count(1).__next__  # for what gives snapshots, in this process

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._base.integers import not_an_int
+from loaderkit._base.numbers import not_an_int
 from loaderkit._base.system.one_thread import OneThread
 from loaderkit._engine.stats.text import duration
 from loaderkit._order.rng import child_of
@@ -20,7 +20,7 @@ from loaderkit.transforms.pipeline import Pipeline
 from loaderkit.transforms.run import ElementRun
 from loaderkit.transforms.stages import Stop
 
-from .spec_text import spec_text
+from .describe import spec_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,7 @@
 
 from typing import Any, Generic, NamedTuple, Protocol
 
-from loaderkit._order.facts import Facts
-from loaderkit._order.loss import Loss
+from loaderkit._order.facts import Facts, Loss
 from loaderkit._plan.stream_plan import P
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from loaderkit._base.notes import annotate, keyed, notes_of, text_of
 from loaderkit._base.system.limits import limits_behind
-from loaderkit._order.failure import Failure
+from loaderkit._order.facts import Failure
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._plan.stream_plan import P, StreamPlan
 from loaderkit._source.naming import Namer

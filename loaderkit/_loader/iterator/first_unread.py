@@ -7,7 +7,7 @@ the weights of before, and other weights hold from the first index behind them o
 from dataclasses import replace
 
 from loaderkit._engine.task import End
-from loaderkit._order.failure import Failure
+from loaderkit._order.facts import Failure
 from loaderkit._order.sharding import ShardOptions
 from loaderkit._plan.position import Position
 from loaderkit._plan.seekable_plan import SeekablePlan

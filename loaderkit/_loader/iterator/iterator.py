@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Never, Self, TypeVar
 
 from loaderkit._base.closing import Closing
 from loaderkit._base.hints import refuse_foreign_method
-from loaderkit._base.integers import at_least
+from loaderkit._base.numbers import at_least
 from loaderkit._engine.stats.stats import Stats
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._plan.position import Position
@@ -20,7 +20,6 @@ from loaderkit.samplers.protocol import epoch_length_of
 
 from .error_notes import named
 from .lookahead import Lookahead
-from .orbax_methods import OrbaxMethods
 from .reader import StreamReader
 from .restore import late_comparison, merged, restored, saved_bytes
 from .reweigh import reweigh
@@ -35,6 +34,28 @@ if TYPE_CHECKING:
     T_co = typing_extensions.TypeVar("T_co", covariant=True, default=Any)
 else:
     T_co = TypeVar("T_co", covariant=True)
+
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from loaderkit._loader.state_files import StatefulIterator
+
+
+class OrbaxMethods:
+    """Saves and restores through `loaderkit._loader.state_files`, which is imported then."""
+
+    async def save(self, directory: Any) -> Coroutine[Any, Any, None]:
+        """Orbax's StatefulCheckpointable: takes the position now; the coroutine that is returned writes it."""
+        from loaderkit._loader.state_files import save_async
+
+        return await save_async(cast("StatefulIterator", self), directory)
+
+    async def load(self, directory: Any) -> Coroutine[Any, Any, None]:
+        """Orbax's StatefulCheckpointable: restores the position saved there with `self.allow`, and prefetches."""
+        from loaderkit._loader.state_files import load_async
+
+        return await load_async(cast("StatefulIterator", self), directory)
 
 
 class DataLoaderIterator(OrbaxMethods, Closing, Generic[T_co]):

@@ -10,7 +10,7 @@ from loaderkit._engine.logical_stream import RecordInput
 from loaderkit._engine.row_scheduler import RowScheduler
 from loaderkit._engine.scheduler import Scheduler, SchedulerContext
 from loaderkit._engine.stream_scheduler import StreamScheduler
-from loaderkit._order.cursor import Cursor
+from loaderkit._order.facts import Cursor
 from loaderkit._order.sharding import ShardOptions
 from loaderkit._plan.bad_records import with_substitutions
 from loaderkit._plan.feeds import Indices, RecordFeed, ShardIndices, StepFeed, StreamIndices, WholeWindows

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 from loaderkit._base.notes import keyed
 from loaderkit._base.system.descriptors import above_standard
-from loaderkit._order.loss import Loss
+from loaderkit._order.facts import Loss
 
 _log = logging.getLogger("loaderkit")
 

@@ -23,19 +23,16 @@ from loaderkit._engine.scheduler import Scheduler, SchedulerContext
 from loaderkit._engine.stats.counters import PoolCounters
 from loaderkit._engine.stats.trainer import TrainerCounters
 from loaderkit._engine.task import End
-from loaderkit._order.facts import Facts
-from loaderkit._order.failure import Failure
-from loaderkit._order.loss import Loss
+from loaderkit._order.facts import Facts, Failure, Loss
 from loaderkit._plan.stream_plan import P, StreamPlan
 from loaderkit._runtime.cluster.end_of_stream import EndOfStreamAgreement
 from loaderkit._runtime.executors.executor import Delivery, Executor, PoisonedError, Stream
 from loaderkit.errors import BadRecordsError, IteratorClosedError
 
-from .delivery_counters import DeliveryCounters
 from .element import Element, Watch
 from .error_notes import explained
 from .quarantine import Quarantine
-from .trainer_meter import TrainerMeter
+from .trainer_meter import DeliveryCounters, TrainerMeter
 
 PlanT = TypeVar("PlanT", bound=StreamPlan[Any])
 

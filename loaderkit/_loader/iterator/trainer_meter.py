@@ -7,19 +7,36 @@ an element that is ready reads no clock and counts nothing.
 import threading
 import time
 from collections import deque
-from typing import Any
+from typing import Any, Generic, NamedTuple, Self
 
-from loaderkit._engine.stats.exposed import Exposed
 from loaderkit._engine.stats.stats import new_number
-from loaderkit._engine.stats.trainer import TrainerCounters
+from loaderkit._engine.stats.trainer import Exposed, TrainerCounters
+from loaderkit._plan.stream_plan import P, StreamPlan
 
-from .delivery_counters import DeliveryCounters
 from .device_watch import DeviceWatch, check_loss
 
 # A gap between two calls is a pause (compilation, evaluation, a checkpoint) where it is longer than a second and than
 # so many gaps as usual.
 _PAUSE_NS, _PAUSE_GAPS = 10**9, 10
 _REMEMBERED_GAPS = 63
+
+
+class DeliveryCounters(NamedTuple, Generic[P]):
+    """What was handed out until a position.
+
+    elements, records, bad_records: how many; records are this process's. at: the position, or where a move from it led.
+    """
+
+    elements: int
+    records: int
+    bad_records: int
+    at: P
+
+    def until(self, position: P, plan: StreamPlan[Any]) -> Self:
+        """With what came up to a later position of a plan."""
+        records, bad_records = plan.counts_between(self.at, position)
+        elements = self.elements + position.step - self.at.step
+        return type(self)(elements, self.records + records, self.bad_records + bad_records, position)
 
 
 class TrainerMeter:

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from loaderkit._base.integers import at_least
+from loaderkit._base.numbers import at_least
 
 from .fair_table import Int32Array, Int64Array
 from .shares import integer_weights

@@ -8,7 +8,7 @@ only one side has isn't compared.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from loaderkit._base.index_fields import KNOWN_TO_SOME_INDEXES
+from loaderkit._source.fingerprint import KNOWN_TO_SOME_INDEXES
 
 _SOMETIMES_KNOWN = frozenset({"content", "hf_fingerprint", "keys", "source", "sources"})
 

@@ -22,7 +22,7 @@ digest                  of all other fields; a document without a digest was edi
 from typing import Any
 
 from loaderkit._base.canonical_json import digest
-from loaderkit._order.cursor import Cursor
+from loaderkit._order.facts import Cursor
 from loaderkit._order.mixture.stages import MixtureStages
 from loaderkit._plan.bad_records import NO_BAD_RECORDS, BadRecords
 from loaderkit._plan.ledger import Ledger

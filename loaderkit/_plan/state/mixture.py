@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from loaderkit._base.canonical_json import canonical, digest
-from loaderkit._order.index_limits import MOST_INDEX
+from loaderkit._order.metadata import MOST_INDEX
 from loaderkit._order.mixture.shares import integer_weights
 from loaderkit._order.mixture.stages import MixtureStages, Weights, same_shares
 from loaderkit._plan.mixture import is_staged

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from loaderkit._order.cursor import Cursor, trimmed
-from loaderkit._order.index_limits import MOST_INDEX
+from loaderkit._order.facts import Cursor, trimmed
+from loaderkit._order.metadata import MOST_INDEX
 from loaderkit._plan.bad_records import NO_BAD_RECORDS
 from loaderkit._plan.ledger import Ledger
 from loaderkit._plan.position import Position

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
-from loaderkit._order.cursor import Cursor
-from loaderkit._order.index_limits import MOST_STRIDE
+from loaderkit._order.facts import Cursor
+from loaderkit._order.metadata import MOST_STRIDE
 from loaderkit._order.mixture.stages import MixtureStages
 from loaderkit._plan.bad_records import NO_BAD_RECORDS, BadRecords
 from loaderkit._plan.segments import Segments

@@ -19,8 +19,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from loaderkit._base.index_fields import KNOWN_TO_SOME_INDEXES
 from loaderkit._order.store import Store
+from loaderkit._source.fingerprint import KNOWN_TO_SOME_INDEXES
 
 from .waiting import Wait, named
 

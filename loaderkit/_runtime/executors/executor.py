@@ -21,8 +21,7 @@ from loaderkit._engine.scheduler import AHEAD_NBYTES, Scheduler, SchedulerContex
 from loaderkit._engine.slots import Slots
 from loaderkit._engine.stats.counters import PoolCounters, WorkerCounters
 from loaderkit._engine.task import End, Ready
-from loaderkit._order.facts import Facts
-from loaderkit._order.failure import Failure
+from loaderkit._order.facts import Facts, Failure
 from loaderkit._runtime.memory.arena import Arena
 from loaderkit._runtime.memory.batch_layout import BatchLayout
 from loaderkit._runtime.transport.out_of_band import unpack

@@ -23,7 +23,7 @@ from loaderkit._engine.scheduler import Scheduler, SchedulerContext
 from loaderkit._engine.stats.counters import PoolCounters
 from loaderkit._engine.supervisor import WorkerSupervisor
 from loaderkit._engine.task import inputs_of
-from loaderkit._order.failure import Failure
+from loaderkit._order.facts import Failure
 from loaderkit._runtime.memory.arena import Arena
 from loaderkit._runtime.worker.program import Program
 from loaderkit._source.naming import has_names

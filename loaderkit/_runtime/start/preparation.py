@@ -5,26 +5,145 @@ values as in the trainer. They are those that multiprocessing's "spawn" passes o
 The script isn't run again. All workers of a pool get the same state, also those that are started later.
 """
 
+import builtins
 import contextlib
 import importlib.util
 import os
+import re
 import sys
 import types
-from collections.abc import Collection
+import warnings
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from typing import Any
 
 from loaderkit._base.system.start_folder import START_FOLDER, present_folder
-
-from .standard_library import StandardModules
-from .warning_filters import WarningFilter, present_filters, set_filters
 
 _MAIN = (
     "__file__",
     "__package__",
     "__doc__",
 )  # attributes of `__main__` that are passed on, besides its spec
+
+
+# A pattern; in the interpreter's default filters a text, which has to be equal, or None for any.
+_Text = re.Pattern[str] | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class WarningFilter:
+    """One entry of `warnings.filters`.
+
+    Args:
+        action: "error", "ignore", ...
+        message, module: of the warning.
+        category: module and qualified name of the warning's class.
+        line: 0 for any.
+    """
+
+    action: str
+    message: _Text
+    category: tuple[str, str]
+    module: _Text
+    line: int
+
+
+def present_filters() -> list[WarningFilter]:
+    """The filters of this process; the first one that matches a warning applies.
+
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", DeprecationWarning)
+    ...     present_filters()[0]
+    WarningFilter(action='error', message=None, category=('builtins', 'DeprecationWarning'), module=None, line=0)
+    """
+    entries: list[Any] = [*warnings.filters]
+    return [
+        WarningFilter(action, message, (kind.__module__, kind.__qualname__), module, line)
+        for action, message, category, module, line in entries
+        for kind in (category if isinstance(category, tuple) else (category,))
+    ]
+
+
+def set_filters(filters: list[WarningFilter]) -> None:
+    """Replaces the filters of this process."""
+    warnings.resetwarnings()  # also forgets which warnings were shown before
+    entries: Any = warnings.filters
+    entries.extend((it.action, it.message, _category(*it.category), it.module, it.line) for it in filters)
+
+
+def _category(module: str, name: str) -> Any:
+    if module == builtins.__name__:
+        return getattr(builtins, name)
+    return _AnyOfName(name, (Warning,), {"__module__": module, "__qualname__": name})
+
+
+class _AnyOfName(type):
+    """Metaclass of a class for which all classes with its module and name, and their subclasses, are subclasses."""
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        name = cls.__module__, cls.__qualname__
+        return any((kind.__module__, kind.__qualname__) == name for kind in other.__mro__)
+
+
+_LIBRARY = os.path.dirname(os.__file__)
+_EXTENSIONS = os.path.join(_LIBRARY, "lib-dynload")
+_NOT_ITS_OWN = tuple(os.path.join(_LIBRARY, folder) for folder in ("site-packages", "dist-packages"))
+
+
+@dataclass(frozen=True, slots=True)
+class StandardModules:
+    """The modules with names of the standard library that a process has imported.
+
+    Args:
+        own: names of those from the library.
+        other: {name: file} of those from files elsewhere.
+    """
+
+    own: frozenset[str]
+    other: dict[str, str]
+
+    @classmethod
+    def of_this_process(cls) -> "StandardModules":
+        """The modules of this process.
+
+        >>> modules = StandardModules.of_this_process()
+        >>> "dataclasses" in modules.own, "numpy" in modules.own
+        (True, False)
+        """
+        loaded = sys.stdlib_module_names.intersection([*sys.modules])
+        files = {name: file for name in loaded if (file := _file_of(name)) is not None}
+        own = frozenset(name for name, file in files.items() if _is_own(file))
+        return cls(own, {name: file for name, file in files.items() if name not in own})
+
+    def apply(self) -> None:
+        """Makes later imports of the calling process find the same files."""
+        for name, file in self.other.items():
+            if name in sys.modules and _file_of(name) != file:
+                del sys.modules[name]
+        place = sys.meta_path.index(PathFinder) if PathFinder in sys.meta_path else len(sys.meta_path)
+        sys.meta_path.insert(place, _Finder(self.own))
+
+
+class _Finder:
+    def __init__(self, names: frozenset[str]) -> None:
+        self._names = names
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if path is not None or name not in self._names:
+            return None
+        return PathFinder.find_spec(name, [_LIBRARY, _EXTENSIONS], target)
+
+
+def _file_of(name: str) -> str | None:
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return file if isinstance(file, str) else None
+
+
+def _is_own(file: str) -> bool:
+    return file.startswith(_LIBRARY + os.sep) and not file.startswith(_NOT_ITS_OWN)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from loaderkit._engine.task import (
     Task,
     TaskResult,
 )
-from loaderkit._order.fill import Fill
+from loaderkit._order.facts import Fill
 from loaderkit._runtime.memory.batch_layout import BatchLayout
 
 from .pickling import Packer

@@ -16,9 +16,7 @@ import numpy as np
 
 from loaderkit._base.notes import text_of
 from loaderkit._engine.task import ReadStream, ReadTask
-from loaderkit._order.cursor import Cursor
-from loaderkit._order.failure import Failure
-from loaderkit._order.loss import Loss
+from loaderkit._order.facts import Cursor, Failure, Loss
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._order.rng import generator
 from loaderkit._runtime.transport.exceptions import shortened

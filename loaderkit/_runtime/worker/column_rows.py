@@ -7,8 +7,7 @@ import numpy as np
 
 from loaderkit._base.tree import flatten
 from loaderkit._engine.task import ReadRows, RowsPart, Slot, Target
-from loaderkit._order.cursor import Cursor
-from loaderkit._order.failure import Failure
+from loaderkit._order.facts import Cursor, Failure
 from loaderkit._runtime.memory.batch_layout import BatchLayout
 from loaderkit.transforms.run import ElementRun, Singles
 from loaderkit.transforms.stack import Block

@@ -40,7 +40,7 @@ from loaderkit._engine.task import (
     Task,
     TaskResult,
 )
-from loaderkit._order.failure import Failure
+from loaderkit._order.facts import Failure
 from loaderkit._runtime.memory.arena_view import ArenaView
 from loaderkit._runtime.memory.batch_layout import BatchLayout
 from loaderkit._runtime.transport import wire

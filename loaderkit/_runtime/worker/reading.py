@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from loaderkit._base.integers import at_least
+from loaderkit._base.numbers import at_least
 from loaderkit._base.tree import own_each
-from loaderkit._order.failure import Failure
+from loaderkit._order.facts import Failure
 from loaderkit._source.naming import namer_of
 from loaderkit._source.optional import advised_calls, each_reader, many_reader
 from loaderkit._source.protocol import read_only

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from loaderkit._base.extras import missing_library
-from loaderkit._base.integers import at_least
 from loaderkit._base.notes import annotate, keyed, repr_of
-from loaderkit._base.numbers import number
+from loaderkit._base.numbers import at_least, number
 from loaderkit._runtime.transport.exceptions import shortened
 from loaderkit._source.naming import Namer
 from loaderkit.errors import DataFormatError, FileChangedError

@@ -26,8 +26,7 @@ from loaderkit._engine.task import (
     Task,
     TaskResult,
 )
-from loaderkit._order.cursor import Cursor
-from loaderkit._order.failure import Failure
+from loaderkit._order.facts import Cursor, Failure
 from loaderkit._runtime.memory.batch_layout import BatchLayout
 from loaderkit._source.optional import ColumnsDifferError, column_reader
 from loaderkit.transforms.pipeline import Pipeline

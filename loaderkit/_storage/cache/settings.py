@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from reprlib import repr as _short
 
-from loaderkit._base.sizes import number_of_bytes
+from loaderkit._base.numbers import number_of_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._base.index_fields import KNOWN_TO_SOME_INDEXES
 from loaderkit._codecs.checksums import has_fast_crc32c
+from loaderkit._source.fingerprint import KNOWN_TO_SOME_INDEXES
 from loaderkit._storage.range_reader import ObjectVersion
 from loaderkit.errors import FileChangedError
 

@@ -6,6 +6,7 @@ import os
 import pickle
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from loaderkit._base.system.progress_bar import progress_bar
@@ -14,8 +15,22 @@ from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit.transforms.base import MapWithIndex
 
 from .dropped import ENTRY, Dropped
-from .encoded_pickle import EncodedPickle
+from .record_stream import encode
 from .write_format import RecordEncoder
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedPickle:
+    """What an encoder makes of a record, pickled: formats encode to types that a loader doesn't carry.
+
+    Args:
+        encoder: of the format.
+    """
+
+    encoder: RecordEncoder
+
+    def __call__(self, number: int, record: Any) -> bytes:
+        return pickle.dumps(encode(self.encoder, record, number), 5)
 
 
 def encoded_by_workers(

@@ -9,10 +9,10 @@ from loaderkit._base.notes import notes_of
 from loaderkit._base.system.progress_bar import progress_bar
 from loaderkit._loader.one_pass import one_pass
 
-from .formats import write_format
 from .made_of import made_of
 from .shard_jobs import DONE, ShardJobs
 from .shard_result import ShardResult
+from .write_format import write_format
 
 WRITER = 1  # another one for a change that changes a byte of the files
 

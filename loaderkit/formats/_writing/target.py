@@ -7,9 +7,16 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from loaderkit._base.system.folder_replacement import replace_folder, restore_folder
 from loaderkit._base.system.locked_folder import locked_folder
-from loaderkit._base.system.made_folder import MADE, Made, delete_rest, foreign_name, unfinished_folder
+from loaderkit._base.system.made_folder import (
+    MADE,
+    Made,
+    delete_rest,
+    foreign_name,
+    replace_folder,
+    restore_folder,
+    unfinished_folder,
+)
 from loaderkit.formats import registry
 
 from .dropped import Dropped, list_path, write_list

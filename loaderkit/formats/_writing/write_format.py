@@ -1,6 +1,9 @@
 """What a format needs to be written: an encoder of records, which workers run, and a writer of one file."""
 
-from typing import Any, Protocol
+import os
+from typing import Any, Protocol, cast
+
+from loaderkit.formats import registry
 
 
 class RecordEncoder(Protocol):
@@ -59,3 +62,26 @@ class WriteFormat(Protocol):
             path: of the unfinished file, in the folder of the finished one.
             encoder: which made the records that will be added; it knows their fields.
         """
+
+
+def write_format(name: object) -> WriteFormat:
+    """The format of a name; ValueError that says the names there are.
+
+    >>> write_format("tar").extension
+    'tar'
+    """
+    found = registry.find(name)
+    if found is None or found.writer is None:
+        raise ValueError(f"format: expected one of {', '.join(registry.writable())}, got {name!r:.80}")
+    return cast(WriteFormat, found.make_writer())
+
+
+def format_of_path(path: str) -> str | None:
+    """The format that a file's extension says; None for a folder's path.
+
+    >>> format_of_path("train.tar"), format_of_path("train.feather"), format_of_path("train")
+    ('tar', 'arrow', None)
+    """
+    _, dot, extension = os.path.basename(path).rpartition(".")
+    found = registry.of_extension(extension) if dot else None
+    return None if found is None or found.writer is None else found.name

@@ -1,4 +1,4 @@
-"""pyarrow, for the sources that need it."""
+"""pyarrow, for the sources and writers that need it."""
 
 from typing import Any
 
@@ -19,3 +19,11 @@ def pyarrow_for(name: str) -> Any:
     except ImportError as error:
         raise missing_library(f"lk.{name} needs", "pyarrow", "arrow") from error
     return pyarrow
+
+
+def pyarrow_to_write() -> None:
+    """An ImportError that says what to install, where it is missing."""
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        raise missing_library("the formats parquet and arrow need", "pyarrow", "write") from error

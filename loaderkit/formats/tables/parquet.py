@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from loaderkit._base.closing import Closing
 from loaderkit._base.hints import refusing_foreign_arguments
-from loaderkit._base.sizes import number_of_bytes
+from loaderkit._base.numbers import number_of_bytes
 from loaderkit.errors import LoaderkitError
 from loaderkit.formats.indexed import REMOTE_READ_AHEAD
 

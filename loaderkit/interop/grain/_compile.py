@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import loaderkit.transforms.base as engine
-from loaderkit._base.integers import at_least
+from loaderkit._base.numbers import at_least
 from loaderkit.transforms.operation_names import NamedOperation, RaisedBy
 
 from . import transforms

@@ -18,10 +18,7 @@ from loaderkit._engine.row_scheduler import RowScheduler
 from loaderkit._engine.scheduler import Scheduler, SchedulerContext
 from loaderkit._engine.stream_scheduler import StreamScheduler
 from loaderkit._loader.iterator.open_scheduler import empty_limit_of
-from loaderkit._order.cursor import Cursor
-from loaderkit._order.facts import Facts
-from loaderkit._order.failure import Failure
-from loaderkit._order.loss import Loss
+from loaderkit._order.facts import Cursor, Facts, Failure, Loss
 from loaderkit._plan.feeds import RecordFeed
 from loaderkit.samplers.protocol import record_keys_of
 from loaderkit.transforms.base import Batch

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from loaderkit._base.integers import at_least
+from loaderkit._base.numbers import at_least
 from loaderkit.errors import CheckpointMismatchError, StateError
 
 from ._layout_plan import LayoutPosition, Place

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._base.integers import at_least
+from loaderkit._base.numbers import at_least
 from loaderkit.errors import CheckpointMismatchError
 
 from . import sharding

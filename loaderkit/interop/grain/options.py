@@ -4,7 +4,7 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
-from loaderkit._base.integers import at_least
+from loaderkit._base.numbers import at_least
 from loaderkit._runtime.worker import reading
 
 # Of Grain's reading threads, before their number: a source may take its own from `grain-prefetch_3`.

@@ -21,7 +21,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._base.integers import at_least
+from loaderkit._base.numbers import at_least
 
 from ._shuffle import shuffled
 from .record import RecordMetadata

@@ -4,7 +4,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from loaderkit._base.integers import at_least
+from loaderkit._base.numbers import at_least
 
 from ._installed import is_of_grain
 

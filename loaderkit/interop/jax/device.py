@@ -21,7 +21,7 @@ import jax
 import numpy as np
 
 from loaderkit._base.closing import Closing
-from loaderkit._base.integers import at_least
+from loaderkit._base.numbers import at_least
 from loaderkit._base.tree import flatten, unflatten
 from loaderkit._engine.stats.stats import Stats
 from loaderkit._loader.iterator.iterator import DataLoaderIterator

@@ -9,7 +9,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from loaderkit._base.integers import at_least
+from loaderkit._base.numbers import at_least
 from loaderkit._order.packing.row_layout import RowLayout
 from loaderkit._order.packing.row_leaves import Names, row_leaves
 from loaderkit._source.content import sampled_keys

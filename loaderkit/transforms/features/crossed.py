@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._base.integers import at_least
+from loaderkit._base.numbers import at_least
 from loaderkit._order.mixing import UInt64Array, fold_arrays
 from loaderkit.transforms.base import Map
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._base.integers import at_least
+from loaderkit._base.numbers import at_least
 
 from .column_map import ColumnMap, id_dtype
 from .hashing import hash64

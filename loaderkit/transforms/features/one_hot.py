@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._base.integers import at_least
+from loaderkit._base.numbers import at_least
 
 from .column_map import ColumnMap, checked_dtype, ids_at
 

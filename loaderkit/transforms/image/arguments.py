@@ -7,8 +7,7 @@ from reprlib import repr as _short
 from typing import Any
 
 from loaderkit._base.extras import missing_library
-from loaderkit._base.integers import at_least
-from loaderkit._base.numbers import number
+from loaderkit._base.numbers import at_least, number
 
 # Module name: the name of its package.
 _PACKAGES = {"cv2": "opencv-python-headless", "simplejpeg": "simplejpeg"}

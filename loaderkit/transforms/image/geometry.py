@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from loaderkit._base.hints import refusing_foreign_arguments
-from loaderkit._base.integers import at_least
+from loaderkit._base.numbers import at_least
 from loaderkit.transforms.base import Map, RandomMap
 
 from .arguments import choice, finite, installed, leaf_key, size_pair

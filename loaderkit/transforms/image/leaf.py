@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._base.integers import at_least
+from loaderkit._base.numbers import at_least
 from loaderkit._base.structure import children_of, kind_of
 
 

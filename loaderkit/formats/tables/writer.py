@@ -1,15 +1,18 @@
-"""Records as rows of Arrow tables: the encoder and the writer that Parquet and Arrow files share."""
+"""Records as rows of tables: the encoder that Parquet and Arrow files share, and the two writers."""
 
 import contextlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 from loaderkit.formats._writing.byte_file import new_file
+from loaderkit.formats._writing.write_format import RecordEncoder, ShardWriter
 
 from .arrow_records import arrow_type, as_stored, describe
 from .arrow_values import Description
+from .library import pyarrow_to_write
 
 # Rows are turned into columns so many together, and a row group or record batch ends with the rows that reach so many
 # bytes. Larger ones compress better and cost less for each row read in order; a random read decodes a whole one.
@@ -138,3 +141,62 @@ def _large(row: Any) -> bool:
         or (isinstance(value, dict) and _large(value))
         for value in row.values()
     )
+
+
+class ArrowWriting:
+    """Arrow IPC files, which Feather version 2 is too: record batches of about 1 MiB, not compressed, to be mapped.
+
+    >>> ArrowWriting().encoder(b"").encode(b"abc", 0)
+    {'value': b'abc'}
+    """
+
+    name = extension = "arrow"
+    libraries = ("pyarrow",)
+
+    def encoder(self, first: Any) -> RecordEncoder:
+        """The encoder for records with the columns of this one; an ImportError names the extra."""
+        pyarrow_to_write()
+        return TableRowEncoder.of(first)
+
+    def open(self, path: str, encoder: RecordEncoder) -> ShardWriter:
+        """A writer of a new file."""
+        import pyarrow as pa
+
+        assert isinstance(encoder, TableRowEncoder)
+        return TableFile(path, encoder.schema(), pa.ipc.new_file, _write_record_batch)
+
+
+def _write_record_batch(writer: Any, table: Any) -> None:
+    writer.write_table(table, max_chunksize=max(1, table.num_rows))
+
+
+class ParquetWriting:
+    """Parquet files with row groups of about 1 MiB, compressed by snappy, which every reader has, and with checksums of
+    their pages.
+
+    A file's bytes are the same for the same records and the same version of pyarrow, which Parquet names in them.
+
+    >>> ParquetWriting().encoder({"label": 1}).encode({"label": 2}, 0)
+    {'label': 2}
+    """
+
+    name = extension = "parquet"
+    libraries = ("pyarrow",)
+
+    def encoder(self, first: Any) -> RecordEncoder:
+        """The encoder for records with the columns of this one; an ImportError names the extra."""
+        pyarrow_to_write()
+        return TableRowEncoder.of(first)
+
+    def open(self, path: str, encoder: RecordEncoder) -> ShardWriter:
+        """A writer of a new file."""
+        import pyarrow.parquet as pq
+
+        assert isinstance(encoder, TableRowEncoder)
+        return TableFile(
+            path, encoder.schema(), partial(pq.ParquetWriter, write_page_checksum=True), _write_row_group
+        )
+
+
+def _write_row_group(writer: Any, table: Any) -> None:
+    writer.write_table(table, row_group_size=max(1, table.num_rows))

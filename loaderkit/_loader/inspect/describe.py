@@ -11,10 +11,10 @@ from loaderkit._runtime.worker.program import Program
 from loaderkit.transforms.operation_names import operation_name
 
 from .follow import Followed, follow
+from .spec_text import spec_text
 
 if TYPE_CHECKING:
     from loaderkit._loader.settings import LoaderSettings
-
 
 _MOST = 400  # characters of a repr
 _TRIED = 32  # records, until one comes through all operations
@@ -135,40 +135,3 @@ def _workers(settings: "LoaderSettings") -> str:
         return "none: the thread that calls next() works"
     plural = {"process": "es", "thread": "s"}[settings.worker_kind] if settings.worker_count > 1 else ""
     return f"{settings.worker_count} {settings.worker_kind}{plural}, {settings.prefetch} elements ahead"
-
-
-def spec_text(value: Any) -> str:
-    """The tree of a value, with dtype and shape of arrays and the types of other leaves.
-
-    Args:
-        value: any element.
-
-    >>> import numpy as np
-    >>> spec_text({"image": np.zeros((480, 640, 3), np.uint8), "label": 3, "name": "cat"})
-    "{'image': uint8(480, 640, 3), 'label': int, 'name': str[3]}"
-    >>> spec_text((np.float32(1), b"abc", [1, 2]))
-    '(float32, bytes[3], [int, int])'
-    """
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{name!r}: {spec_text(each)}" for name, each in value.items()) + "}"
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        inside = ", ".join(
-            f"{name}={spec_text(each)}" for name, each in zip(value._fields, value, strict=True)
-        )
-        return f"{type(value).__name__}({inside})"
-    if isinstance(value, tuple | list):
-        inside = ", ".join(map(spec_text, value[:_MOST]))
-        inside += f", ... {len(value)} in all" if len(value) > _MOST else ""
-        return f"[{inside}]" if isinstance(value, list) else f"({inside}{',' if len(value) == 1 else ''})"
-    if isinstance(value, bytes | bytearray | str):
-        return f"{type(value).__name__}[{len(value)}]"
-    shape = getattr(value, "shape", None)
-    dtype = getattr(value, "dtype", None)
-    if isinstance(shape, tuple) and dtype is not None:
-        return (
-            f"{dtype}({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})" if shape else f"{dtype}"
-        )
-    return type(value).__name__
-
-
-_MOST = 8  # leaves of a list that are shown

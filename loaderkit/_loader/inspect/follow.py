@@ -20,7 +20,7 @@ from loaderkit.transforms.pipeline import Pipeline
 from loaderkit.transforms.run import ElementRun
 from loaderkit.transforms.stages import Stop
 
-from .describe import spec_text
+from .spec_text import spec_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from loaderkit._storage.cache.folder_contents import FolderContents
 from loaderkit._storage.cache.settings import Cache
 from loaderkit._storage.range_reader import RangeReader
 from loaderkit.formats._index.check import ShardCheck
+from loaderkit.formats._index.direct_spans import readable_spans
 from loaderkit.formats._index.find import find_index
-from loaderkit.formats._index.line_spans import readable_spans
 from loaderkit.formats._index.record_index import RecordIndex
 from loaderkit.formats._index.shard_set import ShardSet
 

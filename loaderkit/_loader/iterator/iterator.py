@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Never, Self, TypeVar
 
 from loaderkit._base.closing import Closing
@@ -35,30 +35,8 @@ if TYPE_CHECKING:
 else:
     T_co = TypeVar("T_co", covariant=True)
 
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, cast
 
-if TYPE_CHECKING:
-    from loaderkit._loader.state_files import StatefulIterator
-
-
-class OrbaxMethods:
-    """Saves and restores through `loaderkit._loader.state_files`, which is imported then."""
-
-    async def save(self, directory: Any) -> Coroutine[Any, Any, None]:
-        """Orbax's StatefulCheckpointable: takes the position now; the coroutine that is returned writes it."""
-        from loaderkit._loader.state_files import save_async
-
-        return await save_async(cast("StatefulIterator", self), directory)
-
-    async def load(self, directory: Any) -> Coroutine[Any, Any, None]:
-        """Orbax's StatefulCheckpointable: restores the position saved there with `self.allow`, and prefetches."""
-        from loaderkit._loader.state_files import load_async
-
-        return await load_async(cast("StatefulIterator", self), directory)
-
-
-class DataLoaderIterator(OrbaxMethods, Closing, Generic[T_co]):
+class DataLoaderIterator(Closing, Generic[T_co]):
     """Gives a loader's elements; its state is a small JSON document with its position.
 
     Made by `iter(loader)`. A context manager: leaving it closes it. It is always true. Several threads may use it; they
@@ -419,3 +397,15 @@ class DataLoaderIterator(OrbaxMethods, Closing, Generic[T_co]):
 
     def __repr__(self) -> str:
         return f"<DataLoaderIterator at step {self.step}, index {self.index}>"
+
+    async def save(self, directory: Any) -> Coroutine[Any, Any, None]:
+        """Orbax's StatefulCheckpointable: takes the position now; the coroutine that is returned writes it."""
+        from loaderkit._loader.state_files import save_async
+
+        return await save_async(self, directory)
+
+    async def load(self, directory: Any) -> Coroutine[Any, Any, None]:
+        """Orbax's StatefulCheckpointable: restores the position saved there with `self.allow`, and prefetches."""
+        from loaderkit._loader.state_files import load_async
+
+        return await load_async(self, directory)

@@ -7,6 +7,7 @@ So opening a file costs the same whatever its size, and a flipped bit is an erro
 
 import base64
 import zlib
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -128,14 +129,31 @@ class CheckedBlocks:
         """Compares every block."""
         self.check(0, len(self._data))
 
+    def check_read(self, begins: Int64Array, parts: Sequence[bytes | memoryview]) -> None:
+        """Compares the blocks that are whole in parts of the data that a server gave, each time: they come anew.
+
+        Args:
+            begins: of the parts, places in the data (n,).
+            parts: their bytes.
+        """
+        for begin, part in zip(begins.tolist(), parts, strict=True):
+            end = begin + len(part)
+            past = len(self._checksums) if end == len(self._data) else end // BLOCK_BYTES
+            for block in range(-(-begin // BLOCK_BYTES), past):
+                low = block * BLOCK_BYTES - begin
+                self._compare_one(block, memoryview(part)[low : low + BLOCK_BYTES])
+
     def _compare(self, blocks: Int64Array) -> None:
         for block in blocks[~self._good[blocks]].tolist():
             begin = block * BLOCK_BYTES
-            end = min(begin + BLOCK_BYTES, len(self._data))
-            if zlib.crc32(self._data[begin:end].data) != self._checksums[block]:
-                raise damaged(self._path, self._offset + begin, self._offset + end, self._advice)
+            self._compare_one(block, self._data[begin : min(begin + BLOCK_BYTES, len(self._data))].data)
             self._good[block] = True
         self._all_good = bool(self._good.all())
+
+    def _compare_one(self, block: int, data: memoryview) -> None:
+        if zlib.crc32(data) != self._checksums[block]:
+            begin = self._offset + block * BLOCK_BYTES
+            raise damaged(self._path, begin, begin + len(data), self._advice)
 
 
 def damaged(path: str, begin: int, end: int, advice: str) -> ChecksumError:

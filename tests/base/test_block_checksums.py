@@ -66,6 +66,26 @@ def test_a_flip_is_an_error_of_its_block_alone(data: st.DataObject) -> None:
                 check()
 
 
+@given(st.data())
+def test_of_parts_that_were_read_the_whole_blocks_are_compared(data: st.DataObject) -> None:
+    """A flip is an error of each part that has its whole block, each time, and of no other part."""
+    length = data.draw(st.integers(1, 4 * BLOCK_BYTES))
+    content = np.random.default_rng(length).integers(0, 256, length, dtype=np.uint8)
+    blocks = blocks_of(content)
+    place = data.draw(st.integers(0, length - 1))
+    content[place] ^= 1
+    low = place // BLOCK_BYTES * BLOCK_BYTES
+    near = st.sampled_from([0, low, min(low + BLOCK_BYTES, length), length])
+    begin, end = sorted(data.draw(st.tuples(*[near | st.integers(0, length)] * 2)))
+    begins, parts = np.array([0, begin]), [b"", content[begin:end].tobytes()]
+    for _ in range(2):
+        if begin <= low and end >= min(low + BLOCK_BYTES, length):
+            with pytest.raises(ChecksumError, match=f"x.plan: bytes {low:,} to .*make it again"):
+                blocks.check_read(begins, parts)
+        else:
+            blocks.check_read(begins, parts)
+
+
 def test_a_block_is_compared_once() -> None:
     """What was good at its first use isn't read again: a later flip isn't noticed, and nothing is computed."""
     data = np.zeros(3 * BLOCK_BYTES, np.uint8)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from test_token_source import DOCUMENTS, write_megatron
 
 import loaderkit as lk
-from loaderkit.formats.tokens.file import widest_gap
+from loaderkit._base.block_checksums import BLOCK_BYTES
+from loaderkit.formats.tokens.file import widest_gap, with_whole_blocks
 from loaderkit.testing import check_source
 
 RNG = np.random.default_rng(0)
@@ -127,6 +128,44 @@ def test_little_is_read_that_is_not_used(runs):
             read += max(0, begin - reach)
         reach = max(end, reach or 0)
     assert read <= int(lengths.sum()) / 16
+
+
+@given(st.lists(st.tuples(st.integers(0, 400_000), st.integers(0, 400_000)), min_size=1))
+def test_an_end_is_moved_for_a_whole_block_alone(places):
+    """For a 64th of the read; each end is where it was, or at a block's that the read then has whole."""
+    begins, ends = np.sort(np.array(places), axis=1).T
+    lows, highs = with_whole_blocks(begins, ends, 400_000)
+    for begin, end, low, high in zip(begins.tolist(), ends.tolist(), lows.tolist(), highs.tolist()):
+        assert low == begin or (low % BLOCK_BYTES == 0 and high - low >= BLOCK_BYTES)
+        assert high == end or high == 400_000 or (high % BLOCK_BYTES == 0 and high - low >= BLOCK_BYTES)
+        assert 0 <= max(begin - low, high - end) <= (end - begin) / 64
+
+
+def test_blocks_that_a_read_has_whole_are_compared(folder, server):
+    """The values are those of the local file, for at most a tenth more bytes; a flipped bit is an error naming them."""
+    lengths = RNG.integers(1, 60_000, 60)
+    lk.write(
+        [{"tokens": RNG.integers(0, 50_000, each).astype(np.uint16)} for each in lengths],
+        folder / "blocks.tokens",
+    )
+    expected = values(lk.TokenDataSource(folder / "blocks.tokens"))
+    source = lk.TokenDataSource(server.url("blocks.tokens"))
+    for _ in range(20):
+        keys = RNG.permutation(60)[: RNG.integers(1, 30)]
+        server.requests.clear()
+        assert values(source.__getitems__(keys)) == [expected[key] for key in keys]
+        read = sum(one.end - one.begin for one in server.requests)
+        assert read <= 1.1 * 2 * lengths[keys].sum() and len(server.requests) <= len(keys)
+    whole = bytearray((folder / "blocks.tokens").read_bytes())
+    whole[128 + 3 * BLOCK_BYTES + 9] ^= 1
+    (folder / "flipped.tokens").write_bytes(whole)
+    source = lk.TokenDataSource(server.url("flipped.tokens"))
+    place = r"flipped\.tokens: bytes 196,736 to 262,272 don't have their checksum: .*; write it again"
+    for _ in range(2):
+        with pytest.raises(lk.errors.ChecksumError, match=place):
+            source.__getitems__(range(60))
+    begin = 3 * BLOCK_BYTES // 2
+    source.slices(np.array([begin]), np.array([begin + 100]))  # no whole block
 
 
 @pytest.mark.parametrize("cached", [False, True])

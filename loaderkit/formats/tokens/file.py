@@ -3,12 +3,13 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._base.block_checksums import BLOCK_BYTES, CheckedBlocks
 from loaderkit._storage.addresses import redacted
 from loaderkit._storage.open_ranges import open_ranges
 from loaderkit._storage.range_reader import ObjectVersion, RangeReader
@@ -28,6 +29,8 @@ IntArray = NDArray[np.int64]
 # Bytes that are used for each that is read and thrown away, where runs near each other are one read. With fewer there
 # are fewer requests, and bytes of a server are paid for: together with the head at most 1.1 are read for each used.
 _USED_FOR_EACH = 16
+# Bytes of a read for each that either end of it is moved to have a whole block, which can be compared.
+_READ_FOR_EACH = 64
 # A cache fetches chunks of so many pages, 1 MiB, and gives pages: a run of some KB is copied out of one or two.
 _PAGE, _PAGES = 4096, 256
 _READ_AT_ONCE = 64 << 20  # bytes, where all are read
@@ -77,23 +80,32 @@ class TokenFile:
         return REMOTE_READ_AHEAD if self._ranges.waits else 0
 
     @property
-    def by_blocks(self) -> "TokenBytes | None":
-        """The bytes of all numbers, to be compared by blocks; None where a run of some KB would cost 64 KiB."""
-        return TokenBytes(self) if self._pages is not None or not self._ranges.waits else None
+    def as_bytes(self) -> "TokenBytes":
+        """The bytes of all numbers, to be compared by blocks."""
+        return TokenBytes(self)
 
     @property
     def nbytes(self) -> int:
         """Bytes of all numbers."""
         return len(self) * self.dtype.itemsize
 
-    def slices(self, begins: IntArray, ends: IntArray) -> list[NDArray[Any]]:
+    def slices(
+        self, begins: IntArray, ends: IntArray, blocks: CheckedBlocks | None = None
+    ) -> list[NDArray[Any]]:
         """Runs of elements, read-only, all read by one call.
 
         Args:
             begins, ends: place of the first element of each run, and the place behind its last (n,).
+            blocks: of `as_bytes`, which are compared: before their first use, or of a server without a cache, where a
+                run of some KB would cost 64 KiB, each that a read has whole.
         """
-        begins, ends = (self._begin + self.dtype.itemsize * places for places in (begins, ends))
-        spans = self._read(begins, ends) if self._pages is None else self._read_pages(begins, ends)
+        begins, ends = (self.dtype.itemsize * places for places in (begins, ends))
+        if self._pages is None and self._ranges.waits:
+            spans = self._read(begins, ends, blocks)
+        else:
+            spans = (self._read if self._pages is None else self._read_pages)(begins, ends)
+            if blocks is not None:
+                blocks.check_each(begins, ends)
         return [np.frombuffer(span, self.dtype) for span in spans]
 
     def whole(self, out: NDArray[Any]) -> None:
@@ -107,12 +119,22 @@ class TokenFile:
             high = min(low + step, len(self))
             (out[low:high],) = self.slices(np.array([low]), np.array([high]))
 
-    def _read(self, begins: IntArray, ends: IntArray) -> Sequence[bytes | memoryview]:
+    def _read(
+        self, begins: IntArray, ends: IntArray, blocks: CheckedBlocks | None = None
+    ) -> Sequence[bytes | memoryview]:
         plan = plan_reads(np.zeros_like(begins), begins, ends, max_gap=widest_gap(begins, ends))
-        return slices_of(plan, self._ranges.read(plan.shards, plan.begins, plan.ends), ends - begins)
+        if blocks is not None:
+            lows, highs = with_whole_blocks(plan.begins, plan.ends, self.nbytes)
+            offset = plan.offset + (plan.begins - lows)[plan.read]
+            plan = replace(plan, begins=lows, ends=highs, offset=offset)
+        found = self._ranges.read(plan.shards, self._begin + plan.begins, self._begin + plan.ends)
+        if blocks is not None:
+            blocks.check_read(plan.begins, found)
+        return slices_of(plan, found, ends - begins)
 
     def _read_pages(self, begins: IntArray, ends: IntArray) -> Sequence[bytes | memoryview]:
         assert self._pages is not None
+        begins, ends = self._begin + begins, self._begin + ends
         firsts = begins // _PAGE
         counts = np.where(ends > begins, -(-ends // _PAGE) - firsts, 0)
         past = np.cumsum(counts)
@@ -160,6 +182,24 @@ def widest_gap(begins: IntArray, ends: IntArray) -> int:
     if fits < len(gaps):  # of equal gaps all or none
         fits = int(gaps.searchsorted(gaps[fits]))
     return int(gaps[fits - 1]) if fits else 0
+
+
+def with_whole_blocks(begins: IntArray, ends: IntArray, nbytes: int) -> tuple[IntArray, IntArray]:
+    """Reads with each end moved out to that of a block, where few bytes are read for it.
+
+    Args:
+        begins, ends: of the reads, in bytes of the numbers (n,).
+        nbytes: of all numbers.
+
+    >>> lows, highs = with_whole_blocks(np.array([9, 9]), np.array([9_000, 131_000]), 200_000)
+    >>> lows.tolist(), highs.tolist()
+    ([9, 0], [9000, 131072])
+    """
+    lengths = ends - begins
+    most = np.where(lengths < BLOCK_BYTES, 0, lengths // _READ_FOR_EACH)
+    lows = begins // BLOCK_BYTES * BLOCK_BYTES
+    highs = np.minimum(-(-ends // BLOCK_BYTES) * BLOCK_BYTES, nbytes)
+    return np.where(begins - lows <= most, lows, begins), np.where(highs - ends <= most, highs, ends)
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,8 +45,8 @@ class TokenDataSource:
         tokens: integers (tokens,): an array, a `np.memmap`, or the name of a file or object: one that
             `lk.write(..., format="tokens")` made, a `.npy`, or bare numbers with `dtype`. DataFormatError where it was
             truncated. A file that is written to, and an object that is replaced, are a FileChangedError. A file of
-            `lk.write` that is local, or read through a cache, is compared with its checksums as it is read: a
-            ChecksumError names the bytes.
+            `lk.write` is compared with its checksums as it is read, of a server without a cache the blocks of 64 KiB
+            that a read has whole: a ChecksumError names the bytes.
         offsets: integers (documents + 1,), ascending, given as the tokens are; in a file of bare numbers int64. Those
             of an object are read once, to shared memory. None for a file of `lk.write`, which has them. ValueError
             naming the first that is less than the one before, or beyond the tokens.
@@ -141,10 +141,9 @@ class TokenDataSource:
         self._blocks: CheckedBlocks | None = None
         if checksums is not None and not isinstance(tokens, SharedArrays):
             here = self._tokens
-            data = np.asarray(here).view(np.uint8) if isinstance(here, np.ndarray) else here.by_blocks
-            if data is not None:
-                table = _view(checksums)
-                self._blocks = CheckedBlocks(tokens.path, data, table, offset=OFFSETS_HEAD, advice=ADVICE)
+            data = np.asarray(here).view(np.uint8) if isinstance(here, np.ndarray) else here.as_bytes
+            table = _view(checksums)
+            self._blocks = CheckedBlocks(tokens.path, data, table, offset=OFFSETS_HEAD, advice=ADVICE)
         self._offsets: NDArray[Any] = _view(offsets)
         self._content: str | None = None
 
@@ -245,17 +244,13 @@ class TokenDataSource:
         ... ]
         [[7, 8]]
         """
-        tokens, size = self._tokens, self.dtype.itemsize
+        tokens = self._tokens
         self._check_files()
-        if isinstance(tokens, np.ndarray):
-            runs = [tokens[begin:end] for begin, end in zip(begins.tolist(), ends.tolist())]
-        else:
-            runs = tokens.slices(
-                begins, ends
-            )  # all are read at once, and their blocks out of the cache one by one
+        if not isinstance(tokens, np.ndarray):
+            return tokens.slices(begins, ends, self._blocks)
         if self._blocks is not None:
-            self._blocks.check_each(begins * size, ends * size)
-        return runs
+            self._blocks.check_each(begins * tokens.itemsize, ends * tokens.itemsize)
+        return [tokens[begin:end] for begin, end in zip(begins.tolist(), ends.tolist())]
 
     def fingerprint(self) -> dict[str, Any]:
         """Number and dtype of documents and tokens, and a hash of some of them; the same wherever they lie."""

@@ -57,10 +57,11 @@ class ArrayTrailer:
 
 
 def read_array(path: str | os.PathLike[str], source: Any = None) -> NDArray[Any]:
-    """The values of an array file as a mapped array (records,), read-only.
+    """The values of an array file as a mapped array (records,), read-only; all are compared with their checksums.
 
     Args:
-        path: of a file that `lk.offline.measure` wrote. DataFormatError for another file.
+        path: of a file that `lk.offline.measure` wrote. DataFormatError for another file, ChecksumError for a damaged
+            one.
         source: the data source that the values must be of; ValueError naming both where they are of another. None
             compares nothing.
 
@@ -94,7 +95,7 @@ def read_labels(path: str | os.PathLike[str]) -> list[str]:
     >>> codes.tolist(), labels
     ([0, 1, 0], ['en', 'de'])
     """
-    _, trailer = open_array(path)
+    _, trailer = mapped_array(path)
     if trailer.labels is None:
         raise ValueError(
             f"{os.fspath(path)}: expected values of a function that gives labels, got numbers of {trailer.function}; "
@@ -104,13 +105,27 @@ def read_labels(path: str | os.PathLike[str]) -> list[str]:
 
 
 def open_array(path: str | os.PathLike[str]) -> tuple[NDArray[Any], ArrayTrailer]:
-    """The values (records,), mapped and read-only, and what they are of.
-
-    All values are compared with their checksums: an array is used without a word to us.
+    """`mapped_array` whose values were all compared with their checksums: an array is used without a word to us.
 
     Args:
-        path: of an array file. DataFormatError for another file, ChecksumError for a damaged one, FileNotFoundError
-            where there is none.
+        path: of an array file. ChecksumError for a damaged one.
+    """
+    array, trailer = mapped_array(path)
+    name, begin = os.path.abspath(path), array.offset
+    if trailer.checksums is not None:
+        checksums = checksums_of_text(trailer.checksums)
+        CheckedBlocks(name, array.view(np.uint8), checksums, offset=begin, advice=_ADVICE).check_all()
+    elif digest_of(array) != trailer.digest:
+        raise damaged(name, begin, begin + array.nbytes, _ADVICE)
+    return array, trailer
+
+
+def mapped_array(path: str | os.PathLike[str]) -> tuple[np.memmap[Any, Any], ArrayTrailer]:
+    """The values (records,), mapped, read-only and not compared, and what they are of; opened in any size at once.
+
+    Args:
+        path: of an array file. DataFormatError for another file, ChecksumError where what they are of was damaged,
+            FileNotFoundError where there is none.
     """
     name = os.path.abspath(path)
     try:
@@ -126,18 +141,7 @@ def open_array(path: str | os.PathLike[str]) -> tuple[NDArray[Any], ArrayTrailer
         )
     if array.dtype.kind not in "biuf" or not array.dtype.isnative:  # the head has no checksum
         raise _no_array_file(name, f"values of {array.dtype.str}")
-    trailer = _read_trailer(name, array.offset + array.nbytes)
-    _check_values(name, array, trailer)
-    return array, trailer
-
-
-def _check_values(name: str, array: np.memmap[Any, Any], trailer: ArrayTrailer) -> None:
-    begin = array.offset
-    if trailer.checksums is not None:
-        checksums = checksums_of_text(trailer.checksums)
-        CheckedBlocks(name, array.view(np.uint8), checksums, offset=begin, advice=_ADVICE).check_all()
-    elif digest_of(array) != trailer.digest:
-        raise damaged(name, begin, begin + array.nbytes, _ADVICE)
+    return array, _read_trailer(name, array.offset + array.nbytes)
 
 
 def _read_trailer(name: str, begin: int) -> ArrayTrailer:

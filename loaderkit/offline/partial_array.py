@@ -22,7 +22,7 @@ from loaderkit._base.system.whole_file import naming, whole_file
 from loaderkit.errors import DataFormatError
 from loaderkit.formats.npy import array_header
 
-from .array_file import encoded_trailer, open_array, trailer_of
+from .array_file import encoded_trailer, mapped_array, trailer_of
 
 OURS = r"values\.npy|progress\.json"  # the names of the two
 
@@ -147,7 +147,7 @@ class PartialArray:
         self._file.write(encoded_trailer(trailer))
         self._file.flush()
         os.fsync(self._file.fileno())
-        open_array(self._values)  # an error before the name is there, not after
+        mapped_array(self._values)  # an error before the name is there, not after
         os.replace(self._values, target)
         with contextlib.suppress(
             FileNotFoundError

@@ -190,6 +190,7 @@ class DataLoader(Closing, Generic[T_co]):
             agreement=end_agreement_of(plan),
             watch=self._part_dtypes,
         )
+        self._process_agreement.compare_later(reader)
         return DataLoaderIterator(reader, agrees=self._process_agreement.agrees)
 
     def _plan(self) -> SeekablePlan:

@@ -3,8 +3,10 @@
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
+import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +27,7 @@ class Elsewhere(MemoryStore):
     said: tuple[str, str] = ("", "")
 
     def post(self, key: str, value: str) -> None:
-        super().post(key, value.replace(*self.said))
+        super().post(key.replace(*self.said), value.replace(*self.said))
 
 
 @dataclass(frozen=True)
@@ -195,6 +197,45 @@ def test_processes_whose_libraries_compute_other_last_bits_are_told(library):
         assert f"\n  last bits of {library}: " in text and "Last bits depend on the kind of processor" in text
     assert heard(operations, (name, f'"last bits of another": "{library}')) == ["nothing"] * 2
     assert heard([[], []], (name, f"{name}9")) == ["nothing"] * 2
+
+
+def blurred(element: Any) -> Any:
+    import cv2  # in a worker alone
+
+    return cv2.blur(np.full((4, 4), element, np.float32), (3, 3))
+
+
+def test_a_library_that_only_workers_load_is_compared_behind_the_first_batch():
+    """The process that is later is told once; the first has its batches before another has one."""
+    pytest.importorskip("cv2", exc_type=ImportError)
+    stores = Elsewhere.of(2, timeout=60)
+    stores[1].said = "numerics/cv2/", "numerics/cv2/9"
+
+    def start(host: int) -> Any:
+        shard = lk.ShardOptions(host, 2, store=stores[host])
+        return lk.load(
+            range(16), batch_size=4, operations=[blurred], worker_count=1, num_epochs=2, shard_options=shard
+        )
+
+    loaders = [start(host) for host in range(2)]
+    iterators = together(lambda host: iter(loaders[host]), 2)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        assert len([next(iterators[0]) for _ in range(3)]) == 3 and not told
+        next(iterators[1])
+        (warning,) = told
+        assert re.fullmatch(
+            r"the processes differ, and may train on different data:\n"
+            r"  last bits of cv2: \w+ on process 0; 9\w+ on process 1\nLast bits depend on the kind of .*",
+            str(warning.message),
+        )
+        assert warning.filename == __file__
+        next(iterators[1])
+        with iter(loaders[1].epoch(1)) as it:
+            next(it)
+        assert len(told) == 1
+    for loader in loaders:
+        loader.close()
 
 
 def test_the_probe_depends_on_kernels_and_not_on_threads():

@@ -276,7 +276,7 @@ class DataLoaderIterator(Closing, Generic[T_co]):
                 self._loaders_plan, saved, allow, self._reader.executor, agrees=self._agrees
             )
             self._reader.go_to(position_of(plan, saved), plan)
-            self._reader.after_next = late_comparison(saved, self._reader)
+            self._reader.after_next["state"] = late_comparison(saved, plan, self._reader.executor)
         for notice in notices:
             warnings.warn(notice, stacklevel=2)
 

@@ -71,7 +71,9 @@ class StreamReader(Generic[P, PlanT]):
         self.executor = find_executor()
         self.position: P = plan.first_position()
         self.moves = 0  # by the user, to another place
-        self.after_next: list[Callable[[], None]] = []  # called once the next element is made
+        self.after_next: dict[
+            str, Callable[[Executor], None]
+        ] = {}  # called once, when the next element is made
         self.meter = TrainerMeter()
         self._delivered = DeliveryCounters(0, 0, 0, self.position)  # until the last move
         self._before = self.executor.statistics()  # what others had done there
@@ -161,7 +163,7 @@ class StreamReader(Generic[P, PlanT]):
             self._ready.extend(self._elements(result))
             self._in_transition = False
             while self.after_next:
-                self.after_next.pop()()
+                self.after_next.popitem()[1](self.executor)
         if self._make_agreement is not None:
             self._agree(self._ready[0].facts, self._agreed_with(self._make_agreement))
 

@@ -19,7 +19,6 @@ from loaderkit._runtime.executors.executor import Executor
 from loaderkit.errors import StateError
 
 from .first_unread import first_unread
-from .reader import StreamReader
 from .reweigh import agree_on_weights
 
 
@@ -77,19 +76,17 @@ def restored(
     return plan, saved, notices
 
 
-def late_comparison(saved: State, reader: StreamReader[Position, SeekablePlan]) -> list[Callable[[], None]]:
+def late_comparison(saved: State, plan: SeekablePlan, executor: Executor) -> Callable[[Executor], None]:
     """What warns of other last bits of libraries that are loaded, here or in workers, for the first batch only."""
-    known = reader.executor.numerics | numerics()
-    if saved.numerics.keys() <= known.keys():
-        return []
+    known = executor.numerics | numerics()
 
-    def compare() -> None:
-        found = reader.executor.numerics | numerics()
+    def compare(executor: Executor) -> None:
+        found = executor.numerics | numerics()
         loaded = {library: found[library] for library in found.keys() - known.keys()}
-        for notice in other_bits(saved, reader.plan.parameters, loaded):
+        for notice in other_bits(saved, plan.parameters, loaded):
             warnings.warn(notice, stacklevel=5)
 
-    return [compare]
+    return compare
 
 
 def _behind(own: SeekablePlan, saved: State, find_unread: FindUnread) -> int | None:

@@ -14,7 +14,7 @@ import loaderkit as lk
 from loaderkit._loader.state_files import restore_from, write_document
 from loaderkit._storage.cache.cached_spans import CachedSpans
 from loaderkit._storage.cache.settings import Cache
-from tests.chunk_cache.cache_fakes import Ranges, make_index
+from tests.storage.cache_fakes import Ranges, make_index
 
 
 class Numbers:

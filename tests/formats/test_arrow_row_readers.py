@@ -11,7 +11,7 @@ pa = pytest.importorskip("pyarrow")
 from loaderkit.formats.tables.arrow_records import arrow_type, as_stored, describe  # noqa: E402
 from loaderkit.formats.tables.arrow_row_readers import row_reader  # noqa: E402
 from loaderkit.formats.tables.arrow_values import rows_of  # noqa: E402
-from tests.writing.round_trip import same  # noqa: E402
+from tests.formats.round_trip import same  # noqa: E402
 
 NUMBERS = {
     "int": pa.array([3, 1, 4, 1, 5]),

@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.writing.round_trip import MIXED, RECORDS, same
 
 import loaderkit as lk
+from tests.formats.round_trip import MIXED, RECORDS, same
 
 SOURCES = {"parquet": lk.ParquetDataSource, "arrow": lk.formats.ArrowDataSource}
 BOTH = pytest.mark.parametrize("kind", [*SOURCES])

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.writing.round_trip import same
 
 import loaderkit as lk
+from tests.formats.round_trip import same
 
 
 def documents(count=50, dtype=np.uint16):

@@ -187,7 +187,7 @@ def test_a_file_of_a_later_version(tmp_path, name):
 )
 def test_another_version_of_a_file(tmp_path, name, how, monkeypatch):
     """Of the same size where the format allows it, between two runs and in one: what the table says."""
-    for module in ("_system.file_identity", "_storage.local_files"):
+    for module in ("_base.system.file_identity", "_storage.local_files"):
         monkeypatch.setattr(f"loaderkit.{module}.CHECK_S", 0.0)
     assert damaged_file(name, tmp_path).outcome_of_version_1(how) == getattr(KINDS[name], how)
 

@@ -58,8 +58,8 @@ class PartDtypes:
         self, settings: LoaderSettings, parts: Parts, operations: tuple[Transformation, ...]
     ) -> None:
         self._parts = parts
-        self._reader = RecordReader(settings.source, settings.read_options, copy=True, ahead=None)
-        self._levels = Pipeline(operations, seed_of(settings.sampler)).levels
+        self._reader = RecordReader(settings.source, settings.read_options, copy=True, ahead=None, ends=True)
+        self._runners = Pipeline(operations, seed_of(settings.sampler)).runners
         self._lock = threading.RLock()  # of the loaders of single epochs, several may be iterated at once
         # The first records of the parts that weren't made, as `Parts.first_records` gives them, and the next of them.
         self._coming: Iterator[tuple[int, int | None]] = iter(())
@@ -129,21 +129,18 @@ class PartDtypes:
         """What enters the first Batch of some records; None for a bad or filtered one."""
         done = 0
         while done < len(keys):
-            records, failure = self._reader.read(0, keys[done:], indices[done:])
-            yield from map(self._through, records, indices[done:].tolist())
-            if failure is not None:
+            read = self._reader.read(0, keys[done:], indices[done:])
+            count = len(read.values)
+            yield from (self._through(read.part(place, place + 1)) for place in range(count))
+            if read.failure is not None:
                 yield None
-            done += len(records) + (failure is not None)
+            done += count + (read.failure is not None)
 
-    def _through(self, record: Any, index: int) -> Spec | None:
-        run = ElementRun([record], [(index,)], [(index + 1,)])
-        for level in self._levels:
-            failure = None
-            if level.window is not None:
-                run, failure = level.window.windows(run, (), partial=True)
-            if failure is None:
-                run, failure = level.work(run, ())
-            if failure is not None or not run.values:
+    def _through(self, run: ElementRun) -> Spec | None:
+        """What is made of one record."""
+        for runner in self._runners:
+            run = runner.work(run, ()) if runner.level.window is None else runner.windowed(run, ())
+            if run.failure is not None or not run.values:
                 return None
         return _spec_of(run.values[0])
 

@@ -19,8 +19,7 @@ from loaderkit.samplers import Sampler
 from loaderkit.samplers.protocol import length_of, min_records_of, num_records_of, random_parts_of, seed_of
 from loaderkit.sources.checked import check_source
 from loaderkit.sources.random_reads import check_random_reads
-from loaderkit.transforms.base import Map, draws
-from loaderkit.transforms.operation_names import operation_name
+from loaderkit.transforms.base import Map, draws, operation_name
 from loaderkit.transforms.operations import Operation, as_operations
 from loaderkit.transforms.shape import shape_of
 

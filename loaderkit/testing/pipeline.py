@@ -20,8 +20,7 @@ from loaderkit._base.tree import paths
 from loaderkit._loader.loader import DataLoader, settings_of, variant_of
 from loaderkit._order.sharding import NoSharding
 from loaderkit.errors import PurityError
-from loaderkit.transforms.base import Transformation, label_of
-from loaderkit.transforms.operation_names import operation_name
+from loaderkit.transforms.base import Transformation, label_of, operation_name
 
 from .global_generators import kept_global_generators
 from .progress import ProgressLine

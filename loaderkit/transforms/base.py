@@ -2,11 +2,16 @@
 
 A subclass may use any attribute names, `label` and `function` included, and needn't call `__init__`. So the engine
 reads operations through functions of this module, `function_of` and `label_of`, not through attributes.
+
+An operation is named in errors by its place in the user's list and by its own name. Usually the user's list is the
+loader's. Code that makes a loader's operations of others (loaderkit/interop/grain) stores in `_written` which of the
+user's operations each one stands for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from reprlib import repr as _short
 from typing import Any, ClassVar, Self
@@ -31,7 +36,7 @@ class Transformation:
     _arguments: ClassVar[str] = "element"
     _function: Callable[..., Any] | None = None
     _draws: ClassVar[bool] = False  # whether its function takes a generator
-    # The user's operations that this one was made of, where the user's list isn't the loader's: see operation_names.py.
+    # The user's operations that this one was made of, where the user's list isn't the loader's.
     _written: tuple[Any, ...] = ()
     _may_give_none: bool = False  # as in other libraries; else None is an error
 
@@ -385,3 +390,40 @@ def draws(op: Transformation) -> bool:
     (True, False)
     """
     return op._draws or (isinstance(op, Map) and bool(op.seed_globals))
+
+
+@dataclass(frozen=True, slots=True)
+class NamedOperation:
+    """An operation as the user wrote it.
+
+    label: for errors: its place in the list, and its name. operation: the object.
+    """
+
+    label: str
+    operation: Any
+
+
+def named_operations(place: int, operation: Transformation) -> tuple[NamedOperation, ...]:
+    """The user's operations that an operation of a loader stands for; usually it is the user's own.
+
+    Args:
+        place: in the loader's list.
+        operation: any operation.
+
+    >>> [(it.label, it.operation) for it in named_operations(1, Map(abs))]
+    [('operations[1] Map(abs)', Map(abs))]
+    """
+    return operation._written or (NamedOperation(f"operations[{place}] {label_of(operation)}", operation),)
+
+
+def operation_name(place: int, operation: Transformation) -> str:
+    """An operation's name in errors: its place in the user's list, and a short name.
+
+    Args:
+        place: in the loader's list.
+        operation: any operation.
+
+    >>> operation_name(1, Batch(8))
+    'operations[1] Batch(batch_size=8)'
+    """
+    return ", ".join(it.label for it in named_operations(place, operation))

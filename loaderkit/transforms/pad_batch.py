@@ -10,12 +10,10 @@ from reprlib import repr as _short
 from typing import Any, Self
 
 from loaderkit._base.numbers import at_least
-from loaderkit._order.facts import Failure
 from loaderkit.errors import BatchError
 
 from .base import Batch
 from .pad_to import leaf_of, with_padding
-from .run import ElementRun
 from .stack import Block, stack
 
 
@@ -98,27 +96,6 @@ class PadBatch(Batch):
                 )
             row = with_padding(row, key, leaf, length, self.padding_values.get(key, 0), self.mask.get(key))
         return row
-
-    def pad_run(
-        self, run: ElementRun, failure: Failure | None, bucket: int, label: str
-    ) -> tuple[ElementRun, Failure | None]:
-        """The rows of a run padded to the boundaries of a bucket; those before one that is too long, with its failure.
-
-        Args:
-            run, failure: what was made.
-            bucket: of the rows' batch.
-            label: of this Batch, in errors.
-        """
-        made = []
-        for place, row in enumerate(run.values):
-            try:
-                made.append(self.pad(row, bucket))
-            except Exception as error:  # noqa: BLE001 - numpy may refuse a padding value in any way
-                head = run.head(place)
-                return ElementRun(made, head.begins, head.ends), Failure(
-                    error, label, (run.begins[place][0],)
-                )
-        return ElementRun(made, run.begins, run.ends), failure
 
     def stacked(self, parts: Sequence[Block | Sequence[Any]], describe: Callable[[int], str]) -> Any:
         """The rows stacked; if they aren't padded, after padding to the smallest bucket that holds all."""

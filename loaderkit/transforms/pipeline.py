@@ -3,20 +3,15 @@
 import math
 from collections.abc import Sequence
 from itertools import pairwise, takewhile
-from typing import Any
-
-import numpy as np
-
-from loaderkit._order.facts import Cursor, Failure, Fill
 
 from .base import Batch, FlatMap, Transformation, Window
-from .level import Level, NoBatch, compile_levels
-from .run import ElementRun, Singles
-from .stack import Block
+from .level import compile_levels
+from .level_runner import LevelRunner
+from .run import ElementRun
 
 
 class Pipeline:
-    """The levels of a loader's operations, and the two ways to run them.
+    """The levels of a loader's operations, and what runs them in one worker.
 
     Args:
         operations: checked transformations.
@@ -29,6 +24,7 @@ class Pipeline:
     ) -> None:
         self._operations = operations
         self.levels = compile_levels(operations, seed, reads_windows=reads_windows)
+        self.runners = tuple(map(LevelRunner, self.levels))
         self.depth = sum(isinstance(op, FlatMap | Window) for op in operations)
 
     @property
@@ -63,100 +59,9 @@ class Pipeline:
             and self.levels[1].window is None
         )
 
-    def make_rows(
-        self, records: list[Any], indices: np.ndarray, *, unread: Failure | None
-    ) -> tuple[ElementRun, Failure | None]:
-        """The rows for the last Batch, in a pipeline that doesn't change the number of rows.
-
-        Args:
-            records: the source's records.
-            indices: (n,) int64, the records' indices.
-            unread: the failure of the next read, None where no read failed.
-        """
-        level = self.levels[0]
-        run, failure = level.work(ElementRun(records, Singles(indices), None), ())
-        run, failure = level.finished(run, failure, ())
-        return self.rows_of(run, failure or unread)
-
-    def rows_of(self, run: ElementRun, failure: Failure | None) -> tuple[ElementRun, Failure | None]:
-        """The rows for the last Batch, from the elements after level 0 and the failure that ended them, if any."""
-        for level in self.levels[1:-1]:
-            assert level.batch is not None and level.batch.batch_size is not None
-            run, earlier = _batch_up(
-                run.values, run.begins, level, level.batch.batch_size, partial=failure is None
-            )
-            run, earliest = level.run(run, ())
-            failure = earliest or earlier or failure
-        return run, failure
-
-    def batch_one(
-        self,
-        level: int,
-        parts: Sequence[Block | list[Any]],
-        rows: Sequence[Cursor],
-        begin: Cursor,
-        end: Cursor | None,
-        start: Cursor,
-        fill: Fill = (),
-    ) -> tuple[ElementRun, Failure | None]:
-        """One batch from its rows, taken through the stages after that Batch.
-
-        Args:
-            level: the number of the Batch's level.
-            parts, rows: the rows in order, and the begin of each row.
-            begin, end: the batch's cursors; end is None where the plan computes it.
-            start: the cursor where the stream was entered.
-            fill: which rows are zeros; empty for none.
-        """
-        if self.levels[level].window is not None:
-            assert end is not None
-            elements: list[Any] = [row for part in parts for row in part]  # type: ignore[union-attr]
-            return self.levels[level].expanded(
-                elements, rows, begin[: self.levels[level].depth + 1], end, start
-            )
-        try:
-            batch = self.levels[level].make_batch(parts, rows, fill)
-        except NoBatch as stop:
-            return ElementRun([], [], None if end is None else []), stop.failure
-        begins = [begin[: self.levels[level].depth + 1]]
-        return self.levels[level].run(ElementRun([batch], begins, None if end is None else [end]), start)
-
-    def batch_up(
-        self, rows: Block | list[Any], begins: Sequence[Cursor], size: int, *, partial: bool
-    ) -> tuple[ElementRun, Failure | None]:
-        """The last Batch's batches of `size` rows each, taken through the stages after it.
-
-        Args:
-            rows, begins: rows of consecutive batches and their begins, in a pipeline that doesn't change their number.
-            size: rows of a batch.
-            partial: whether a last, smaller batch is made.
-        """
-        level = self.levels[-1]
-        run, stopped = _batch_up(rows, begins, level, size, partial=partial)
-        run, failure = level.run(run, ())
-        return run, failure or stopped
-
-
-def _batch_up(
-    rows: Block | list[Any], begins: Sequence[Cursor], level: Level, size: int, *, partial: bool
-) -> tuple[ElementRun, Failure | None]:
-    made: list[Any] = []
-    firsts: list[Cursor] = []
-    stopped: Failure | None = None
-    count = rows.size if isinstance(rows, Block) else len(rows)
-    for lo in range(0, count, size):
-        hi = min(lo + size, count)
-        if hi - lo < size and not partial:
-            break  # its other rows failed: there is no batch, and the failure is already reported
-        if not isinstance(rows, Block):
-            part: Block | list[Any] = rows[lo:hi]
-        else:  # a slice is views, which the batch would copy
-            part = rows if hi - lo == count else rows.slice(lo, hi)
-        here = begins[lo:hi]
-        try:
-            made.append(level.make_batch([part], here))
-        except NoBatch as stop:
-            stopped = stop.failure
-            break
-        firsts.append(here[0])
-    return ElementRun(made, firsts, None), stopped
+    def rows_of(self, run: ElementRun) -> ElementRun:
+        """The rows for the last Batch, from the elements after level 0, where operations keep the number of rows."""
+        for inner in self.runners[1:-1]:
+            assert inner.level.batch is not None and inner.level.batch.batch_size is not None
+            run = inner.make_batches(run.values, run.begins, inner.level.batch.batch_size, run.failure)
+        return run

@@ -10,7 +10,8 @@ takes its first row's begin and its last row's end. The generator of a random op
 a seed the numbers drawn depend on the operation and the place in the stream only.
 
 A failure ends a run of elements. The elements before it go on through the later stages, where an earlier element may
-fail as well. So the failure that is reported is always the first in the order of the stream, for every size of tasks.
+fail as well: that failure takes its place. So the failure that is reported is always the first in the order of the
+stream, for every size of tasks.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._order.facts import Cursor
+from loaderkit._order.facts import Cursor, Failure
 
 
 class Singles(Sequence[Cursor]):
@@ -42,30 +43,45 @@ class Singles(Sequence[Cursor]):
 
 @dataclass(slots=True)
 class ElementRun:
-    """Consecutive elements of one stream: values and cursors.
+    """Consecutive elements of one stream: values and cursors, and the failure behind them.
 
-    `ends` is None where the pipeline doesn't change the number of rows: there the plan computes the ends.
+    `ends` is None where the pipeline doesn't change the number of rows: there the plan computes the ends. `failure` is
+    None where nothing ended the run.
     """
 
     values: list[Any]
     begins: Sequence[Cursor]
-    ends: Sequence[Cursor] | None
+    ends: Sequence[Cursor] | None = None
+    failure: Failure | None = None
 
     def part(self, lo: int, hi: int) -> "ElementRun":
+        """Elements lo to hi; the failure is behind them if there are fewer."""
         here = slice(lo, hi)
         return ElementRun(
-            self.values[here], self.begins[here], None if self.ends is None else self.ends[here]
+            self.values[here],
+            self.begins[here],
+            None if self.ends is None else self.ends[here],
+            self.failure if hi > len(self.values) else None,
         )
 
-    def head(self, count: int) -> "ElementRun":
-        return self.part(0, count)
+    def cut(self, values: list[Any], failure: Failure) -> "ElementRun":
+        """A run of what was made of the first elements, one each, before the failure of the next."""
+        made = self.part(0, len(values))
+        made.values, made.failure = values, failure
+        return made
+
+    def then(self, failure: Failure | None) -> "ElementRun":
+        """The run itself, with what failed behind it, unless its own failure comes before that."""
+        self.failure = self.failure or failure
+        return self
 
     def add(self, other: "ElementRun") -> None:
-        """Appends the elements of another run, which follow this run's in the stream."""
+        """Appends the elements of another run, which follow this run's in the stream, and its failure."""
         self.values += other.values
         self.begins = _longer(self.begins, other.begins)
         if self.ends is not None and other.ends is not None:
             self.ends = _longer(self.ends, other.ends)
+        self.failure = self.failure or other.failure
 
 
 def _longer(cursors: Sequence[Cursor], by: Sequence[Cursor]) -> list[Cursor]:

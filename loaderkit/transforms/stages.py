@@ -1,7 +1,7 @@
 """A stage: one operation between two Batches, applied to a run of elements at once.
 
-A stage that fails raises `Stop` with the elements that it made before; it doesn't use the elements after the failed
-one.
+A stage that fails gives the elements that it made before, with the failure behind them; it doesn't use the elements
+after the failed one. One that doesn't fail hands on the failure behind its elements.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,12 +21,24 @@ from .run import ElementRun
 from .seeding import SeededGlobals
 
 
-class Stop(Exception):  # noqa: N818 - carries the elements made so far to the level, which catches it
-    """A stage failed: the elements that it made, the number of elements that it took for them, and the error."""
+class RaisedBy(Exception):  # noqa: N818 - carries an error and its operation; isn't an error itself
+    """Raised by an operation that stands for several of the user's: the error, and which of them raised it.
 
-    def __init__(self, made: ElementRun, taken: int, error: Exception) -> None:
-        super().__init__()
-        self.made, self.taken, self.error = made, taken, error
+    Args:
+        label: of the user's operation, as in NamedOperation.
+        error: the exception that it raised.
+    """
+
+    def __init__(self, label: str, error: Exception) -> None:
+        super().__init__(label, error)
+        self.label = label
+        self.error = error
+
+
+def _failure(label: str, error: Exception, begin: Cursor) -> Failure:
+    if isinstance(error, RaisedBy):
+        label, error = error.label, error.error
+    return Failure(error, label, (begin[0],))
 
 
 def no_result(label: str, expected: str) -> NoResultError:
@@ -91,10 +103,8 @@ class MapStage:
             results = map(self.call, run.values)
         error = _gather(results, len(run.values), values, self.none)
         if error is not None:
-            made = run.head(len(values))
-            made.values = values
-            raise Stop(made, len(values), error)
-        return ElementRun(values, run.begins, run.ends)
+            return run.cut(values, _failure(self.label, error, run.begins[len(values)]))
+        return ElementRun(values, run.begins, run.ends, run.failure)
 
 
 def _generators(rng: RecordRng, begins: Sequence[Cursor]) -> "Iterator[np.random.Generator]":
@@ -120,14 +130,12 @@ class _FilterStage:
                 error = not_a_bool
                 del keep[place:]
                 break
-        made = ElementRun(
+        return ElementRun(
             list(compress(run.values, keep)),
             list(compress(run.begins, keep)),
             None if run.ends is None else list(compress(run.ends, keep)),
+            run.failure if error is None else _failure(self.label, error, run.begins[len(keep)]),
         )
-        if error is not None:
-            raise Stop(made, len(keep), error)
-        return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +146,9 @@ class _FlatMapStage:
     max_fan_out: int | None
 
     def apply(self, run: ElementRun, start: Cursor) -> ElementRun:
-        made = ElementRun([], [], [])
-        begins: list[Cursor] = []
-        ends: list[Cursor] = []
+        made = _Children(start, self.depth)
         assert run.ends is not None
-        for place, (value, begin, end) in enumerate(zip(run.values, run.begins, run.ends, strict=True)):
+        for value, begin, end in zip(run.values, run.begins, run.ends, strict=True):
             try:
                 children = _elements_of(self.label, self.call, value)
                 if self.max_fan_out is not None and len(children) > self.max_fan_out:
@@ -150,33 +156,32 @@ class _FlatMapStage:
                         f"{self.label}: expected at most max_fan_out={self.max_fan_out} elements for one, "
                         f"got {len(children)}"
                     )
-            except Exception as raised:  # noqa: BLE001 - a user's function may raise anything
-                error = raised
-            else:
-                first = _first_child(begin, start, self.depth)
-                made.values += children[first:]
-                _number_children(len(children), first, begin, end, begins, ends)
-                continue
-            made.begins, made.ends = begins, ends
-            raise Stop(made, place, error)
-        made.begins, made.ends = begins, ends
-        return made
+            except Exception as error:  # noqa: BLE001 - a user's function may raise anything
+                return made.run(_failure(self.label, error, begin))
+            made.add(children, begin, end)
+        return made.run(run.failure)
 
 
-def _first_child(begin: Cursor, start: Cursor, depth: int) -> int:
-    """The number of the first child to make: where the stream was entered inside its parent, earlier ones are there."""
-    entered = begin == start[: depth + 1] and len(start) > depth + 1
-    return start[depth + 1] if entered else 0
+class _Children:
+    """The children of parents at one depth, numbered; without those before the cursor where the stream was entered."""
 
+    def __init__(self, start: Cursor, depth: int) -> None:
+        self._parent = start[: depth + 1]  # in which the stream was entered
+        self._first = start[depth + 1] if len(start) > depth + 1 else 0
+        self._values: list[Any] = []
+        self._begins: list[Cursor] = []
+        self._ends: list[Cursor] = []
 
-def _number_children(
-    count: int, first: int, begin: Cursor, end: Cursor, begins: list[Cursor], ends: list[Cursor]
-) -> None:
-    """Appends the cursors of the children from number `first` on of a parent with `count` of them."""
-    begins += [(*begin, k) for k in range(first, count)]
-    ends += [(*begin, k + 1) for k in range(first, count - 1)]
-    if count > first:
-        ends.append(end)
+    def add(self, children: list[Any], begin: Cursor, end: Cursor) -> None:
+        count, first = len(children), self._first if begin == self._parent else 0
+        self._values += children[first:]
+        self._begins += [(*begin, k) for k in range(first, count)]
+        self._ends += [(*begin, k + 1) for k in range(first, count - 1)]
+        if count > first:
+            self._ends.append(end)
+
+    def run(self, failure: Failure | None) -> ElementRun:
+        return ElementRun(self._values, self._begins, self._ends, failure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,63 +198,33 @@ class WindowStage:
     depth: int
     rng: RecordRng | None
 
-    def children(self, elements: list[Any], begin: Cursor, end: Cursor, start: Cursor) -> ElementRun:
-        """What the function makes of one window.
-
-        Args:
-            elements: of the window, one or more.
-            begin, end: of its first element, and of its last.
-            start: the cursor where the stream was entered; children before it are left out.
-        """
-        drawn = () if self.rng is None else (self.rng.at(begin[0], child_of(begin[1:])),)
-        children = _elements_of(self.label, self.call, elements, *drawn)
-        made = ElementRun([], [], [])
-        first = _first_child(begin, start, self.depth)
-        made.values = children[first:]
-        begins: list[Cursor] = []
-        ends: list[Cursor] = []
-        _number_children(len(children), first, begin, end, begins, ends)
-        made.begins, made.ends = begins, ends
-        return made
-
-    def windows(self, run: ElementRun, start: Cursor, *, partial: bool) -> tuple[ElementRun, Failure | None]:
+    def apply(self, run: ElementRun, start: Cursor) -> ElementRun:
         """What the function makes of the windows of a run, which begins with one.
 
-        Args:
-            run: elements and their cursors.
-            start: as in `children`.
-            partial: whether a last window may have fewer elements; else it is left out.
+        A last window has fewer elements only where no failure is behind them; else it is left out.
         """
-        made = ElementRun([], [], [])
+        made = _Children(start, self.depth)
         assert run.ends is not None
-        count = len(run.values) if partial else len(run.values) // self.size * self.size
+        count = len(run.values) if run.failure is None else len(run.values) // self.size * self.size
         for low in range(0, count, self.size):
             high = min(low + self.size, count)
-            begins = run.begins[low:high]
+            begin = run.begins[low]
             try:
-                made.add(self.children(run.values[low:high], begins[0], run.ends[high - 1], start))
+                drawn = () if self.rng is None else (self.rng.at(begin[0], child_of(begin[1:])),)
+                children = _elements_of(self.label, self.call, run.values[low:high], *drawn)
             except Exception as error:  # noqa: BLE001 - a user's function may raise anything
-                return made, Failure(error, self.label, tuple(begin[0] for begin in begins))
-        return made, None
-
-
-def window_stage_of(op: Window, label: str, seed: int | None, ordinal: int, depth: int) -> WindowStage:
-    """The stage of a Window; arguments as for `stage_of`."""
-    return WindowStage(label, function_of(op), op.size, depth, _rng_of(op, seed, ordinal))
-
-
-def _rng_of(op: Transformation, seed: int | None, ordinal: int) -> RecordRng | None:
-    if not draws(op):
-        return None
-    assert seed is not None
-    return RecordRng(seed, ordinal)
+                return made.run(Failure(error, self.label, tuple(each[0] for each in run.begins[low:high])))
+            made.add(children, begin, run.ends[high - 1])
+        return made.run(run.failure)
 
 
 Stage = MapStage | _FilterStage | _FlatMapStage
 
 
-def stage_of(op: Transformation, label: str, seed: int | None, ordinal: int, depth: int) -> Stage:
-    """The stage of an operation other than a Batch or a Window.
+def stage_of(
+    op: Transformation, label: str, seed: int | None, ordinal: int, depth: int
+) -> Stage | WindowStage:
+    """The stage of an operation other than a Batch.
 
     Args:
         op: the operation.
@@ -260,15 +235,22 @@ def stage_of(op: Transformation, label: str, seed: int | None, ordinal: int, dep
     """
     expected = "True or False" if isinstance(op, Filter) else "the new element"
     none = None if op._may_give_none else partial(no_result, label, expected)
+    call = function_of(op)
+    rng = None
+    if draws(op):
+        assert seed is not None
+        rng = RecordRng(seed, ordinal)
     match op:
         case Map() if op.seed_globals:
-            return MapStage(label, SeededGlobals(function_of(op)), none, rng=_rng_of(op, seed, ordinal))
+            return MapStage(label, SeededGlobals(call), none, rng=rng)
         case Map() | RandomMap():
-            return MapStage(label, function_of(op), none, rng=_rng_of(op, seed, ordinal))
+            return MapStage(label, call, none, rng=rng)
         case MapWithIndex():
-            return MapStage(label, function_of(op), none, with_index=True)
+            return MapStage(label, call, none, with_index=True)
         case Filter():
-            return _FilterStage(label, function_of(op), none)
+            return _FilterStage(label, call, none)
         case FlatMap():
-            return _FlatMapStage(label, function_of(op), depth, op.max_fan_out)
+            return _FlatMapStage(label, call, depth, op.max_fan_out)
+        case Window():
+            return WindowStage(label, call, op.size, depth, rng)
     raise TypeError(f"op: expected an operation other than a Batch, got {op!r}")

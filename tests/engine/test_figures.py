@@ -11,7 +11,7 @@ import loaderkit as lk
 from loaderkit._engine.dispatcher import Dispatcher
 from loaderkit._engine.stats.counters import STARVING
 from loaderkit._runtime.worker.meter import CELLS, Meter, counters
-from loaderkit.transforms.pace import PiecePace
+from loaderkit.transforms.level_runner import PiecePace
 
 MS = 10**6
 READ, FIRST, LAST, BATCH, OWN = 3 * MS, 2 * MS, 5 * MS, 4 * MS, 10 * MS

@@ -55,8 +55,8 @@ def handler(source, *operations, policy="replace", seed=None):
 def make(mending, *keys, on_record_start=None):
     """The values of a task of these records, and the failure behind them."""
     rows = np.array(keys)
-    run, failure = mending.make(ReadStream(0, rows, rows), 0, len(keys), on_record_start)
-    return list(run.values), failure
+    run = mending.make(ReadStream(0, rows, rows), 0, len(keys), on_record_start)
+    return list(run.values), run.failure
 
 
 def test_a_record_that_was_bad_once_is_not_tried_instead_of_another():
@@ -67,8 +67,7 @@ def test_a_record_that_was_bad_once_is_not_tried_instead_of_another():
     source.reads.clear()
     assert make(mends, 4) == ([8], None)
     assert source.reads == [4, 5, 8] and mends._search.asked[-4:] == [(4, 0), (4, 1), (4, 2), (4, 3)]
-    assert [(loss.index, loss.instead) for loss in mends.take_losses()] == [(5, 8), (4, 8)]
-    assert mends.take_losses() == ()
+    assert [(loss.index, loss.instead) for loss in mends.losses] == [(5, 8), (4, 8)]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +107,7 @@ def test_what_is_remembered_of_bad_records_is_bounded(monkeypatch):
     monkeypatch.setattr(mending, "_MOST_KNOWN", 2)
     mends = handler(Source(*range(10, 20)), policy="skip")
     assert make(mends, *range(10, 20)) == ([], None)
-    assert len(mends._bad) == 2 and len(mends.take_losses()) == 10
+    assert len(mends._bad) == 2 and len(mends.losses) == 10
 
 
 def test_where_all_that_can_be_tried_is_bad_the_error_says_how_many():
@@ -182,4 +181,4 @@ def test_records_lost_behind_an_error_of_a_row_are_no_losses_yet():
     mends = handler(Source(1, 5), lk.Map(element), lk.Batch(8, remainder="pad"), policy="skip")
     values, failure = make(mends, *range(8))
     assert [value["x"] for value in values] == [0, 2] and failure.indices == (3,)
-    assert [loss.index for loss in mends.take_losses()] == [1]
+    assert [loss.index for loss in mends.losses] == [1]

@@ -156,7 +156,8 @@ def test_records_before_a_bad_one_and_its_error(sizes, bad, threads, records, be
         for number, keys in enumerate(tasks):
             reader.begin(number, keys)
     for number, keys in enumerate(tasks):
-        got, failure = reader.read(number, keys, keys + 100)
+        run = reader.read(number, keys, keys + 100)
+        got, failure = run.values, run.failure
         first = next((key for key in keys.tolist() if key in bad), None)
         assert got == [key for key in keys.tolist() if first is None or key < first]
         assert (failure is None) == (first is None)
@@ -267,10 +268,10 @@ def test_no_more_records_are_ahead_than_the_buffer_has(total, threads, records, 
     call = max(1, records // threads)
     for number, keys in enumerate(tasks):
         for lo in range(0, len(keys), 7):
-            got, failure = reader.read(number, keys[lo : lo + 7], keys[lo : lo + 7])
-            assert (got, failure) == (keys[lo : lo + 7].tolist(), None)
+            got = reader.read(number, keys[lo : lo + 7], keys[lo : lo + 7])
+            assert (got.values, got.failure) == (keys[lo : lo + 7].tolist(), None)
             with lock:
-                ahead -= len(got)
+                ahead -= len(got.values)
                 # A call that is taken in part was handed over as a whole.
                 assert ahead <= records + call
     assert ahead == 0
@@ -384,7 +385,8 @@ def test_pauses_of_bulk_reads_are_full_of_signs_of_life(monkeypatch):
         keys = np.arange(5)
         reader.begin(0, keys)
         waiting.set()
-        assert reader.read(0, keys, keys) == ([*range(5)], None)
+        run = reader.read(0, keys, keys)
+        assert (run.values, run.failure) == ([*range(5)], None)
         waiting.clear()
         assert signs.count(True) >= 3 and False not in signs
         reader.close()
@@ -400,8 +402,9 @@ def test_a_miscount_is_an_error_of_the_whole_task():
     for threads in (0, 2):
         source = Short()
         reader = RecordReader(source, ReadOptions(threads, 8, lk.Retry(attempts=3, **SOON)), copy=False)
-        records, failure = reader.read(0, np.arange(12), np.arange(12) + 50)
-        assert records == [] and failure is not None
+        run = reader.read(0, np.arange(12), np.arange(12) + 50)
+        failure = run.failure
+        assert run.values == [] and failure is not None
         assert "__getitems__ gave 2 records for" in str(failure.error)
         assert failure.indices == tuple(range(50, 62))
         assert len(source.calls) <= 3

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from runtime_loaders import numbers
 
 import loaderkit as lk
-from loaderkit._runtime.worker.read_ahead import ReadAhead, Records
+from loaderkit._runtime.worker.read_ahead import ReadAhead, ReadRecords
 from loaderkit._runtime.worker.reading import RecordReader
 
 PATIENCE_S = 20.0
@@ -99,9 +99,9 @@ def test_no_more_is_read_ahead_than_allowed(records, call_records):
     """The rest begins as records are asked for, in whole calls."""
     begun: queue.SimpleQueue[list[int]] = queue.SimpleQueue()
 
-    def read(keys: list[int]) -> Records:
+    def read(keys: list[int]) -> ReadRecords:
         begun.put(keys)
-        return keys, None
+        return ReadRecords(keys)
 
     ahead = ReadAhead(read, threads=4, records=records, call_records=call_records)
     ahead.begin(0, [*range(10)])
@@ -112,7 +112,7 @@ def test_no_more_is_read_ahead_than_allowed(records, call_records):
             seen += begun.get(timeout=PATIENCE_S)
         assert sorted(seen) == [*range(len(seen))]
         if taken < 10:
-            assert ahead.take(0, [taken]) == ([taken], None)
+            assert ahead.take(0, [taken]) == ReadRecords([taken])
     ahead.close()
     assert begun.empty()
 
@@ -127,9 +127,9 @@ def test_no_more_is_read_ahead_than_allowed(records, call_records):
 def test_reads_come_in_order_whatever_fails_before_them(tasks, records, threads, call_records, data):
     """Tasks that are taken in parts, stop at a failing record or are read again leave nothing behind."""
 
-    def read(keys: list[int]) -> Records:
+    def read(keys: list[int]) -> ReadRecords:
         good = list(itertools.takewhile(lambda key: key >= 0, keys))
-        return good, None if len(good) == len(keys) else KeyError(keys[len(good)])
+        return ReadRecords(good, None if len(good) == len(keys) else KeyError(keys[len(good)]))
 
     ahead = ReadAhead(read, threads=threads, records=records, call_records=min(call_records, records))
     lists = [[-key - 1 if bad and key > 6 else key for bad, key in task] for task in tasks]
@@ -182,11 +182,13 @@ def test_a_failing_batched_read_is_repeated_record_by_record(batched, options):
     source = Broken(13, batched=batched)
     reader = RecordReader(source, options, copy=False)
     keys, indices = np.array([11, 12, 13, 14]), np.array([100, 101, 102, 103])
-    records, failure = reader.read(0, keys, indices)
-    assert records == [11, 12]
+    run = reader.read(0, keys, indices)
+    failure = run.failure
+    assert run.values == [11, 12]
     assert failure is not None
     assert (str(failure.error), failure.indices) == ("'record 13 is damaged'", (102,))
-    assert reader.read(1, keys[:2], indices[:2]) == ([11, 12], None)
+    again = reader.read(1, keys[:2], indices[:2])
+    assert (again.values, again.failure) == ([11, 12], None)
     assert bool(source.calls) == batched
     reader.close()
 
@@ -209,10 +211,10 @@ def test_a_batched_read_that_gives_too_few_records_is_an_error():
         def _all(self, keys: list[int]) -> Any:
             return keys[1:]
 
-    records, failure = RecordReader(Short(-1, batched=True), lk.ReadOptions(), copy=False).read(
-        0, np.arange(3), np.arange(3)
-    )
-    assert records == [] and failure is not None and "gave 2 records for 3 keys" in str(failure.error)
+    reader = RecordReader(Short(-1, batched=True), lk.ReadOptions(), copy=False)
+    run = reader.read(0, np.arange(3), np.arange(3))
+    assert run.values == [] and run.failure is not None
+    assert "gave 2 records for 3 keys" in str(run.failure.error)
 
 
 @pytest.mark.parametrize(

@@ -134,6 +134,9 @@ class _Room:
     def output(self, task: int, *, private: bool) -> Any:
         raise AssertionError("all rows are in place")
 
+    def candidates(self, index: int, tried: int) -> Any:
+        raise AssertionError("no record is bad")
+
 
 def test_rows_that_change_before_a_batch_is_finished_are_a_failure():
     """Who runs what follows the Batch looks at the rows first."""

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 import loaderkit as lk
 from benchmarks.work import spin
-from loaderkit.transforms.level import Level, compile_levels
-from loaderkit.transforms.pace import PiecePace
+from loaderkit.transforms.level import compile_levels
+from loaderkit.transforms.level_runner import LevelRunner, PiecePace
 from loaderkit.transforms.run import ElementRun, Singles
 
 
@@ -57,10 +57,10 @@ OPERATIONS = {
 }
 
 
-def level_of(names: list[str], fails: list[set[int]], sizes: list[int]) -> Level:
+def runner_of(names: list[str], fails: list[set[int]], sizes: list[int]) -> LevelRunner:
     operations = [OPERATIONS[name](values) for name, values in zip(names, fails, strict=True)]
     (level,) = compile_levels(operations, seed=3)
-    return Level(level.batch, level.label, level.stages, pace=Drawn(sizes))
+    return LevelRunner(level, Drawn(sizes))
 
 
 def run_of(count: int, *, changing: bool) -> ElementRun:
@@ -85,8 +85,9 @@ def test_a_run_in_pieces_gives_what_it_gives_as_a_whole(count, names, fails, siz
     fails = fails[: len(names)]
     # Where a stream is entered again: behind so many children, in each FlatMap.
     start = (100, *children[: names.count("flat")])
-    whole, failed = level_of(names, fails, [count + 1]).work(run_of(count, changing=changing), start)
-    made, failure = level_of(names, fails, sizes).work(run_of(count, changing=changing), start)
+    whole = runner_of(names, fails, [count + 1]).work(run_of(count, changing=changing), start)
+    made = runner_of(names, fails, sizes).work(run_of(count, changing=changing), start)
+    failed, failure = whole.failure, made.failure
     assert made.values == whole.values
     assert list(made.begins) == list(whole.begins)
     assert (made.ends is None) == (whole.ends is None)
@@ -130,16 +131,15 @@ class Decoded:
 
 def test_elements_that_take_longer_than_those_before_go_in_smaller_pieces():
     """Also if a whole run has become one piece: no piece is as large as the aim was then."""
-    level = Level(None, "", compile_levels([lk.Map(abs), lk.Map(abs)], seed=None)[0].stages)
+    pace = PiecePace()
+    fast = LevelRunner(*compile_levels([lk.Map(abs), lk.Map(abs)], seed=None), pace)
     for _ in range(20):
-        level.work(ElementRun([1] * 64, Singles(np.arange(64)), None), ())
-    assert level.pace.size > 64
+        fast.work(ElementRun([1] * 64, Singles(np.arange(64)), None), ())
+    assert pace.size > 64
     Decoded.alive = Decoded.most = 0
-    slow = Level(
-        None, "", compile_levels([lk.Map(Decoded), lk.Map(type)], seed=None)[0].stages, pace=level.pace
-    )
+    slow = LevelRunner(*compile_levels([lk.Map(Decoded), lk.Map(type)], seed=None), pace)
     slow.work(ElementRun([1] * 64, Singles(np.arange(64)), None), ())
-    assert level.pace.size == 1
+    assert pace.size == 1
 
 
 def test_what_takes_long_is_not_made_for_a_whole_batch_before_the_next_operation_sees_it():

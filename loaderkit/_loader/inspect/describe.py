@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from loaderkit._order.sharding import Shard, ShardBlocks
 from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit._runtime.worker.program import Program
-from loaderkit.transforms.operation_names import operation_name
+from loaderkit.transforms.base import operation_name
 
 from .follow import Followed, follow
 from .spec_text import spec_text

@@ -18,7 +18,6 @@ from loaderkit._source.naming import namer_of
 from loaderkit.transforms.level import Level
 from loaderkit.transforms.pipeline import Pipeline
 from loaderkit.transforms.run import ElementRun
-from loaderkit.transforms.stages import Stop
 
 from .spec_text import spec_text
 
@@ -152,11 +151,13 @@ def _check_used(plan: SeekablePlan, index: int) -> None:
 
 def _level_zero(program: Program, level: Level, index: int, key: int) -> list[FollowedStep]:
     begun = time.perf_counter_ns()
-    records, failure = _read(program, np.array([key]), np.array([index]))
+    run = _read(program, np.array([key]), np.array([index]))
     spent = time.perf_counter_ns() - begun
-    source = f"source {type(program.source).__qualname__}"
-    steps = [FollowedStep(source, spent, tuple(records), error=None if failure is None else failure.error)]
-    run = ElementRun(records, [(index,)], [(index + 1,)] if program.row_changing else None)
+    steps = [
+        FollowedStep(
+            f"source {type(program.source).__qualname__}", spent, tuple(run.values), None, _error(run)
+        )
+    ]
     return _through(level, run, steps)
 
 
@@ -167,12 +168,10 @@ def _through(level: Level, run: ElementRun, steps: list[FollowedStep]) -> list[F
         key, first = None, run.begins[0]
         if (rng := getattr(stage, "rng", None)) is not None:
             key = (rng.seed, rng.ordinal, first[0], child_of(first[1:]))
-        begun, error = time.perf_counter_ns(), None
-        try:
-            run = stage.apply(run, ())
-        except Stop as stop:
-            run, error = stop.made, stop.error
-        steps.append(FollowedStep(stage.label, time.perf_counter_ns() - begun, tuple(run.values), key, error))
+        begun = time.perf_counter_ns()
+        run = stage.apply(run, ())
+        spent = time.perf_counter_ns() - begun
+        steps.append(FollowedStep(stage.label, spent, tuple(run.values), key, _error(run)))
     return steps
 
 
@@ -182,23 +181,23 @@ def _levels_after(program: Program, pipeline: Pipeline, plan: SeekablePlan, step
     part = plan.schedule.rows_at(first) or plan.schedule.all_rows(first)
     if part is None or part.fill or part.shape >= 0:
         return []
-    records, failure = _read(program, part.keys, part.indices)
-    if failure is not None:
+    rows = _read(program, part.keys, part.indices)
+    if rows.failure is None:
+        rows = pipeline.rows_of(pipeline.runners[0].run(rows, ()))
+    if rows.failure is not None:
         return []
-    rows, failure = pipeline.make_rows(records, part.indices, unread=None)
-    if failure is not None:
-        return []
-    level = pipeline.levels[-1]
+    last, made = pipeline.runners[-1], ElementRun([], [(first,)])
     begun = time.perf_counter_ns()
-    try:
-        batch = level.make_batch([rows.values], rows.begins)
-    except Exception as error:  # noqa: BLE001 - carries what the user's batch_fn raised
-        why = getattr(getattr(error, "failure", None), "error", error)
-        return [FollowedStep(level.label, time.perf_counter_ns() - begun, (), None, why)]
-    steps = [FollowedStep(level.label, time.perf_counter_ns() - begun, (batch,))]
-    return _through(level, ElementRun([batch], [(first,)], None), steps)
+    made.failure = last.add_batch(made.values, [rows.values], rows.begins)
+    spent = time.perf_counter_ns() - begun
+    steps = [FollowedStep(last.level.label, spent, tuple(made.values), None, _error(made))]
+    return _through(last.level, made, steps)
 
 
-def _read(program: Program, keys: np.ndarray, indices: np.ndarray) -> tuple[list[Any], Any]:
-    reader = RecordReader(program.source, ReadOptions(num_threads=0), copy=True, ahead=None)
-    return reader.read(0, keys, indices)
+def _read(program: Program, keys: np.ndarray, indices: np.ndarray) -> ElementRun:
+    options, ends = ReadOptions(num_threads=0), program.row_changing
+    return RecordReader(program.source, options, copy=True, ahead=None, ends=ends).read(0, keys, indices)
+
+
+def _error(run: ElementRun) -> Exception | None:
+    return None if run.failure is None else run.failure.error

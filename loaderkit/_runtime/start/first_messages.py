@@ -11,7 +11,7 @@ from loaderkit._runtime.transport import wire
 from loaderkit._runtime.transport.pickling import Packer, teach
 from loaderkit._runtime.worker.program import Program
 from loaderkit.errors import TransportError
-from loaderkit.transforms.operation_names import named_operations
+from loaderkit.transforms.base import named_operations
 
 from .launch import check_start
 from .preparation import Preparation

@@ -16,7 +16,7 @@ import numpy as np
 
 from loaderkit._base.notes import text_of
 from loaderkit._engine.task import ReadStream, ReadTask
-from loaderkit._order.facts import Cursor, Failure, Loss
+from loaderkit._order.facts import Failure, Loss
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._order.rng import generator
 from loaderkit._runtime.transport.exceptions import shortened
@@ -50,10 +50,12 @@ class BadRecordHandler:
     Args:
         pipeline: of which the first level is run.
         reader: of the source.
-        policy: "replace", "skip" or a function of the user's.
+        policy: "raise", "replace", "skip" or a function of the user's.
         search: gives the candidates to read instead of a bad record.
         seed: the sampler's, for the metadata that the function gets.
         row_changing: whether the run keeps the ends of its elements.
+
+    losses: those of what was made since the list was emptied.
     """
 
     def __init__(
@@ -66,7 +68,7 @@ class BadRecordHandler:
         seed: int | None,
         row_changing: bool,
     ) -> None:
-        self._level = pipeline.levels[0]
+        self._level = pipeline.runners[0]
         self._reader = reader
         self._policy = policy
         self._search = search
@@ -77,71 +79,56 @@ class BadRecordHandler:
             draws(op) or isinstance(op, MapWithIndex) for op in pipeline.before_first_batch
         )
         self._bad: set[int] = set()  # record keys known to be bad, which aren't tried as candidates
-        self._losses: list[Loss] = []
-
-    def take_losses(self) -> tuple[Loss, ...]:
-        """The losses since the last call."""
-        losses, self._losses = tuple(self._losses), []
-        return losses
+        self.losses: list[Loss] = []
 
     def make(
-        self, task: ReadTask, lo: int, hi: int, on_record_start: OnRecordStart | None
-    ) -> tuple[ElementRun, Failure | None]:
-        """The elements of the records lo..hi of a task, or those before a failure, and the failure.
+        self,
+        task: ReadTask,
+        lo: int,
+        hi: int,
+        on_record_start: OnRecordStart | None,
+        read: ElementRun | None = None,
+    ) -> ElementRun:
+        """The elements of the records lo..hi of a task, or those before a failure, with the failure.
 
         Args:
             task: what is read.
             lo, hi: places in its indices.
             on_record_start: called right before each record is read; None reads all records together.
+            read: these records, if they are read already.
         """
-        run, failure = self._whole(task, lo, hi, on_record_start)
-        run, earlier = self._level.finished(run, failure, _start_of(task))
-        if earlier is failure:
-            return run, failure
-        assert earlier is not None
-        index = earlier.indices[0]
-        self._losses = [loss for loss in self._losses if loss.index < index]
-        return run, earlier
-
-    def _whole(
-        self, task: ReadTask, lo: int, hi: int, on_record_start: OnRecordStart | None
-    ) -> tuple[ElementRun, Failure | None]:
-        run, number, failure = ElementRun([], [], [] if self._row_changing else None), lo, None
+        start = task.start if isinstance(task, ReadStream) else ()
+        number, bad = lo, None
         if on_record_start is None:
-            run, number, failure = self._at_once(task, lo, hi)
-        while number < hi:
+            keys, indices = task.keys[lo:hi], task.indices[lo:hi]
+            if read is None:
+                read = self._reader.read(task.id, keys, indices)
+            run, number = self._level.work(read, start), hi
+            if self._bad and run.failure is read.failure:
+                self._bad.difference_update(keys[: len(read.values)].tolist())
+            if run.failure is not None and self._policy != "raise":
+                bad, whole = run, len(run.values)
+                number = lo + whole
+                if self._row_changing:  # the run may also have children of the bad record
+                    index = run.failure.indices[0]
+                    whole = sum(begin[0] < index for begin in run.begins)
+                    number = lo + int(np.searchsorted(indices, index))
+                run = run.part(0, whole)
+        else:
+            run = ElementRun([], [], [] if self._row_changing else None)
+        while number < hi and run.failure is None:
             index, key = int(task.indices[number]), int(task.keys[number])
-            made, bad = (
-                (run, failure) if failure is not None else self._one(task, index, key, on_record_start)
-            )
-            if bad is not None:
-                made, failure = self._handled(task, number, index, key, bad, on_record_start)
-                if failure is not None:
-                    return run, failure
+            made = bad or self._one(task, index, key, on_record_start)
+            if made.failure is not None and self._policy != "raise":
+                made, bad = self._handled(task, number, index, key, made.failure, on_record_start), None
             run.add(made)
             number += 1
-        return run, None
-
-    def _at_once(self, task: ReadTask, lo: int, hi: int) -> tuple[ElementRun, int, Failure | None]:
-        """The elements before the first bad record, its number, and its failure; (all, hi, None) if none is bad."""
-        keys, indices = task.keys[lo:hi], task.indices[lo:hi]
-        records, unread = self._reader.read(task.id, keys, indices)
-        read = len(records)
-        run, failure = self._level.work(self._run_of(records, indices[:read].tolist()), _start_of(task))
-        if failure is None:
-            if self._bad:
-                self._bad.difference_update(keys[:read].tolist())
-            return run, lo + read, unread
-        index = failure.indices[0]
-        if not self._row_changing:
-            return run, lo + len(run.values), failure
-        # The run may also have children of the bad record.
-        whole = sum(begin[0] < index for begin in run.begins)
-        return run.head(whole), lo + int(np.searchsorted(indices, index)), failure
-
-    def _run_of(self, records: list[Any], indices: list[int]) -> ElementRun:
-        ends = [(index + 1,) for index in indices] if self._row_changing else None
-        return ElementRun(records, [(index,) for index in indices], ends)
+        failure = run.failure
+        run = self._level.finished(run, start)
+        if run.failure is not None and run.failure is not failure:
+            first = run.failure.indices[0]
+            self.losses[:] = [loss for loss in self.losses if loss.index < first]
+        return run
 
     def _one(
         self,
@@ -151,20 +138,17 @@ class BadRecordHandler:
         on_record_start: OnRecordStart | None,
         *,
         instead: int | None = None,
-    ) -> tuple[ElementRun, Failure | None]:
+    ) -> ElementRun:
         """The elements of one record in the row of `index`: of its own record, or of that of the index `instead`."""
-        where = np.array([index], np.int64), np.array([key], np.int64)
         if on_record_start is not None:
             on_record_start(index, None if instead is None else (instead, key))
-        records, failure = self._reader.read(task.id, where[1], where[0])
-        run = self._run_of(records, [index] * len(records))
-        if failure is None:
-            run, failure = self._level.work(run, _start_of(task))
-        if failure is None:
+        read = self._reader.read(task.id, np.array([key], np.int64), np.array([index], np.int64))
+        run = self._level.work(read, task.start if isinstance(task, ReadStream) else ())
+        if run.failure is None:
             self._bad.discard(key)
-        elif _of_a_record(failure) and len(self._bad) < _MOST_KNOWN and (not records or self._same_for_all):
-            self._bad.add(key)
-        return run, failure
+        elif len(self._bad) < _MOST_KNOWN and _of_a_record(run.failure):
+            self._bad |= {key} if self._same_for_all or not read.values else set()
+        return run
 
     def _handled(
         self,
@@ -174,24 +158,24 @@ class BadRecordHandler:
         key: int,
         failure: Failure,
         on_record_start: OnRecordStart | None,
-    ) -> tuple[ElementRun, Failure | None]:
-        """The elements in place of a bad record, or the failure to raise."""
+    ) -> ElementRun:
+        """The elements in place of a bad record, or none and the failure to raise."""
+        instead, run = index, ElementRun([], [], [])
         if not _of_a_record(failure):
-            return ElementRun([], [], None), failure
-        instead, again = index, None
-        run = self._run_of([], [])
+            return run.then(failure)
         if self._policy == "replace":
-            run, instead, again = self._replaced(task, index, failure, on_record_start)
+            run, instead = self._replaced(task, index, failure, on_record_start)
         elif callable(self._policy):
-            run, again = self._from_user(index, key, failure)
-        if again is None:
+            run = self._from_user(index, key, failure)
+        if run.failure is None:
             why = _text_of(failure.error)
-            self._losses.append(Loss(number, index, key, instead, failure.label, why, self._reader.name(key)))
-        return run, again
+            self.losses.append(Loss(number, index, key, instead, failure.label, why, self._reader.name(key)))
+        return run
 
     def _replaced(
         self, task: ReadTask, index: int, failure: Failure, on_record_start: OnRecordStart | None
-    ) -> tuple[ElementRun, int, Failure | None]:
+    ) -> tuple[ElementRun, int]:
+        """The elements instead, and the index of the record that they are of."""
         tried = 0
         while True:
             indices, keys = self._search(index, tried)
@@ -201,30 +185,26 @@ class BadRecordHandler:
                 tried += 1
                 if key in self._bad:
                     continue
-                run, still = self._one(task, index, key, on_record_start, instead=candidate)
-                if still is None:
-                    return run, candidate, None
-                if not _of_a_record(still):
-                    return run, candidate, still
+                run = self._one(task, index, key, on_record_start, instead=candidate)
+                if run.failure is None:
+                    return run, candidate
+                if not _of_a_record(run.failure):
+                    return ElementRun([], [], [], run.failure), candidate
         error = BadRecordsError(
             f"index {index} can't be replaced: its own record and the {tried:,} tried instead are bad"
         )
         error.__cause__ = failure.error
-        return ElementRun([], [], None), index, Failure(error, failure.label, failure.indices)
+        return ElementRun([], [], [], Failure(error, failure.label, failure.indices)), index
 
-    def _from_user(self, index: int, key: int, failure: Failure) -> tuple[ElementRun, Failure | None]:
+    def _from_user(self, index: int, key: int, failure: Failure) -> ElementRun:
         assert callable(self._policy)
         rng = None if self._seed is None else generator(self._seed, 0, index, 0)
         try:
             element = self._policy(failure.error, RecordMetadata(index, key, rng, self._reader.name(key)))
         except Exception as error:  # noqa: BLE001 - the user's function raises to make the loader raise
             label = failure.label if error is failure.error else "on_record_error"
-            return ElementRun([], [], None), Failure(error, label, (index,))
-        return self._run_of([element], [index]), None
-
-
-def _start_of(task: ReadTask) -> Cursor:
-    return task.start if isinstance(task, ReadStream) else ()
+            return ElementRun([], [], [], Failure(error, label, (index,)))
+        return ElementRun([element], [(index,)], [(index + 1,)])
 
 
 def _of_a_record(failure: Failure) -> bool:

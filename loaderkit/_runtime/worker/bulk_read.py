@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .read_ahead import Records
+from .read_ahead import ReadRecords
 from .retrying import Retry, Retrying
 
 
@@ -40,7 +40,7 @@ class BulkRead:
     >>> def many(keys):
     ...     return [10 // key for key in keys]
     >>> BulkRead(many, lambda key: 10 // key, None)([5, 2, 0, 1])
-    ([2, 5], ZeroDivisionError('integer division or modulo by zero'))
+    ReadRecords(values=[2, 5], error=ZeroDivisionError('integer division or modulo by zero'))
     """
 
     def __init__(
@@ -53,15 +53,17 @@ class BulkRead:
         self._one = one
         self.retrying = None if retry is None else Retrying(many, retry)
 
-    def __call__(self, keys: list[int]) -> Records:
+    def __call__(self, keys: list[int]) -> ReadRecords:
         """The records, or those before the first that can't be read, and its error; none before a MiscountedError."""
         begun = time.monotonic()
         try:
             return self._read(keys, begun, self.retrying or self._many)
         except MiscountedError as error:
-            return [], error
+            return ReadRecords([], error)
 
-    def _read(self, keys: list[int], begun: float, many: Callable[[Sequence[int]], Sequence[Any]]) -> Records:
+    def _read(
+        self, keys: list[int], begun: float, many: Callable[[Sequence[int]], Sequence[Any]]
+    ) -> ReadRecords:
         if len(keys) == 1:
             return self._read_one(keys[0], begun)
         try:
@@ -70,21 +72,21 @@ class BulkRead:
             return self._read_halves(keys, begun)
         if len(records) != len(keys):
             raise MiscountedError(f"__getitems__ gave {len(records)} records for {len(keys)} keys")
-        return records, None
+        return ReadRecords(records)
 
-    def _read_halves(self, keys: list[int], begun: float) -> Records:
+    def _read_halves(self, keys: list[int], begun: float) -> ReadRecords:
         middle = len(keys) // 2
         records, error = self._read(keys[:middle], begun, self._many)
         if error is None:
             others, error = self._read(keys[middle:], begun, self._many)
             records += others
-        return records, error
+        return ReadRecords(records, error)
 
-    def _read_one(self, key: int, begun: float) -> Records:
+    def _read_one(self, key: int, begun: float) -> ReadRecords:
         try:
             one = self._one
-            return [one(key, begun=begun) if isinstance(one, Retrying) else one(key)], None
+            return ReadRecords([one(key, begun=begun) if isinstance(one, Retrying) else one(key)])
         except StopIteration:
-            return [], SourceEndedError("the source raised StopIteration")
+            return ReadRecords([], SourceEndedError("the source raised StopIteration"))
         except Exception as error:  # noqa: BLE001 - a source may raise anything
-            return [], error
+            return ReadRecords([], error)

@@ -5,8 +5,7 @@ from typing import Any
 
 from loaderkit._base.system.arithmetic import Arithmetic
 from loaderkit._base.system.file_identity import Files
-from loaderkit.transforms.base import Batch, Transformation
-from loaderkit.transforms.operation_names import operation_name
+from loaderkit.transforms.base import Batch, Transformation, operation_name
 
 from .bad_record_handler import OnRecordError
 from .read_ahead import READER_NAME

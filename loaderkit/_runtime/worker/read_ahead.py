@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from loaderkit._base.system.limits import with_limits
 from loaderkit.errors import WorkerError
@@ -24,11 +24,17 @@ from loaderkit.errors import WorkerError
 _CLOSE_SECONDS = 1.0
 READER_NAME = "loaderkit-read-"
 
-# The records of some keys, or those before the first that can't be read, and its error.
-Records = tuple[list[Any], Exception | None]
-Read = Callable[[list[int]], Records]
+
+class ReadRecords(NamedTuple):
+    """The records of some keys, or those before the first that can't be read, and its error."""
+
+    values: list[Any]
+    error: Exception | None = None
+
+
+Read = Callable[[list[int]], ReadRecords]
 # Where the result goes, what reads, and the record keys.
-_Job = tuple["Future[Records]", Read, list[int]]
+_Job = tuple["Future[ReadRecords]", Read, list[int]]
 _Jobs = queue.SimpleQueue[_Job | None]
 
 
@@ -36,7 +42,7 @@ _Jobs = queue.SimpleQueue[_Job | None]
 class _Call:
     task: int
     keys: list[int]
-    result: "Future[Records] | None" = None  # None: not in flight yet
+    result: "Future[ReadRecords] | None" = None  # None: not in flight yet
 
 
 class ReadAhead:
@@ -54,9 +60,9 @@ class ReadAhead:
 
     Raises WorkerError, naming the limit, where the system starts no more threads.
 
-    >>> ahead = ReadAhead(lambda keys: (["abc"[key] for key in keys], None), threads=2, records=2)
+    >>> ahead = ReadAhead(lambda keys: ReadRecords(["abc"[key] for key in keys]), threads=2, records=2)
     >>> ahead.take(0, [2, 0, 1])
-    (['c', 'a', 'b'], None)
+    ReadRecords(values=['c', 'a', 'b'], error=None)
     >>> ahead.close()
     """
 
@@ -117,7 +123,7 @@ class ReadAhead:
         self._waiting.extend(begun)
         self._top_up()
 
-    def take(self, task: int, keys: list[int]) -> Records:
+    def take(self, task: int, keys: list[int]) -> ReadRecords:
         """The next records of a task, or those before a failure; then the rest of the task is cancelled.
 
         Args:
@@ -141,10 +147,10 @@ class ReadAhead:
             records += made[: len(wanted)]
             if error is not None and len(made) < len(wanted):
                 self.forget(task)
-                return records, error
-        return records, None
+                return ReadRecords(records, error)
+        return ReadRecords(records)
 
-    def _result(self, result: "Future[Records]") -> Records:
+    def _result(self, result: "Future[ReadRecords]") -> ReadRecords:
         if result.done():
             return result.result()
         begun = time.perf_counter()
@@ -159,7 +165,7 @@ class ReadAhead:
         if count < len(call.keys):
             call.keys = call.keys[count:]
             call.result = Future()
-            call.result.set_result((made[count:], error))
+            call.result.set_result(ReadRecords(made[count:], error))
         else:
             calls = self._begun[call.task]
             calls.popleft()

@@ -20,9 +20,10 @@ from loaderkit._order.facts import Failure
 from loaderkit._source.naming import namer_of
 from loaderkit._source.optional import advised_calls, each_reader, many_reader
 from loaderkit._source.protocol import read_only
+from loaderkit.transforms.run import ElementRun, Singles
 
 from .bulk_read import BulkRead, MiscountedError, SourceEndedError
-from .read_ahead import READER_NAME, Read, ReadAhead, Records
+from .read_ahead import READER_NAME, Read, ReadAhead, ReadRecords
 from .retrying import Retry, Retrying
 
 
@@ -92,6 +93,7 @@ class RecordReader:
         options: threads, bound and retries.
         copy: return records in containers of their own, so that operations can't change the source's.
         ahead: the name of threads that read ahead, before their number; None where none may.
+        ends: whether records have the cursors behind them.
 
     name: a function of a record key, the source's name for the record or None.
     waited: seconds for which `read` waited for bytes, in all: for reads ahead, or without using the processor.
@@ -100,9 +102,16 @@ class RecordReader:
     """
 
     def __init__(
-        self, source: Any, options: ReadOptions, *, copy: bool, ahead: str | None = READER_NAME
+        self,
+        source: Any,
+        options: ReadOptions,
+        *,
+        copy: bool,
+        ahead: str | None = READER_NAME,
+        ends: bool = False,
     ) -> None:
         self.waited = 0.0
+        self._ends = ends
         self.taken = self.calls = 0
         self._source = source
         self.name = namer_of(source)
@@ -140,8 +149,8 @@ class RecordReader:
         if self._ahead is not None:
             self._ahead.forget(task)
 
-    def read(self, task: int, keys: np.ndarray, indices: np.ndarray) -> tuple[list[Any], Failure | None]:
-        """The records of a task, or those before a failure, and the failure.
+    def read(self, task: int, keys: np.ndarray, indices: np.ndarray) -> ElementRun:
+        """The records of a task, or those before a failure, with the failure.
 
         Args:
             task: its id.
@@ -176,7 +185,13 @@ class RecordReader:
             if isinstance(error, SourceEndedError):
                 error.index = int(of[0])
             failure = Failure(error, f"source {type(self._source).__qualname__}", tuple(of.tolist()))
-        return (records if self._guard is None else self._guard(records)), failure
+        indices = indices[: len(records)]
+        return ElementRun(
+            records if self._guard is None else self._guard(records),
+            Singles(indices),
+            Singles(indices + 1) if self._ends else None,
+            failure,
+        )
 
     def timed(self, read: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """What `read` returns; the time for which it doesn't use the processor counts as waiting."""
@@ -217,15 +232,15 @@ class RecordReader:
             self._ahead.close()
 
 
-def _one_by_one(read_each: Callable[[Any], Iterable[Any]], keys: Any) -> Records:
+def _one_by_one(read_each: Callable[[Any], Iterable[Any]], keys: Any) -> ReadRecords:
     records: list[Any] = []
     try:
         records.extend(read_each(keys))
     except Exception as error:  # noqa: BLE001 - a source may raise anything
-        return records, error
+        return ReadRecords(records, error)
     if len(records) != len(keys):
-        return records, SourceEndedError("the source raised StopIteration")
-    return records, None
+        return ReadRecords(records, SourceEndedError("the source raised StopIteration"))
+    return ReadRecords(records)
 
 
 def _guard_of(source: Any) -> Callable[[list[Any]], list[Any]]:

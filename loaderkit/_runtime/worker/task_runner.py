@@ -17,7 +17,6 @@ from loaderkit._engine.task import (
     MakeBatch,
     ReadRows,
     ReadStream,
-    RowsPart,
     RowsRead,
     Slot,
     Span,
@@ -29,15 +28,16 @@ from loaderkit._engine.task import (
 from loaderkit._order.facts import Cursor, Failure
 from loaderkit._runtime.memory.batch_layout import BatchLayout
 from loaderkit._source.optional import ColumnsDifferError, column_reader
+from loaderkit.transforms.pad_batch import PadBatch
 from loaderkit.transforms.pipeline import Pipeline
 from loaderkit.transforms.run import ElementRun, Singles
 from loaderkit.transforms.stack import Block, as_block, write
+from loaderkit.transforms.stages import MapStage
 
 from .bad_record_handler import NO_RECORD, BadRecordHandler, OnRecordStart
-from .column_rows import ColumnRows, RowsMade
-from .made_rows import done_targets, keys_in_order, made_of, spec_of
+from .column_rows import ColumnRows
+from .made_rows import MadeRows, keys_in_order, leaves_of, made_of, spec_of, weight_of
 from .meter import Meter
-from .output_weight import weight_of
 from .program import Program
 from .reading import RecordReader
 
@@ -77,36 +77,36 @@ class TaskRunner:
         self._batch_ns = 0  # nanoseconds in which batches were made
         self._one_thread = OneThread()
         self._pipeline = Pipeline(program.operations, program.seed, reads_windows=program.reads_windows)
-        levels = self._pipeline.levels
-        self._last = len(levels) - 1  # the last Batch's level
-        # What the levels add to.
-        meter.operations = [counted for level in levels for _, counted in level.counted()]
-        last = levels[-1].batch
-        self._batched = last is not None
+        self._runners = self._pipeline.runners
+        self._last = len(self._runners) - 1  # the last Batch's level
+        # What the runners add to.
+        meter.operations = [counted for runner in self._runners for counted in runner.counted]
+        last = self._runners[-1].level.batch
         self._context = context
         self._row_changing = program.row_changing
         self._verify = program.verify
         self._views = self._pipeline.packs_rows
+        self._pad: Any = last.pad if isinstance(last, PadBatch) and last.rows_padded else None
         # Where no operation needs the rows, a columnar source fills a batch without a Python object for each of them.
-        self._padder: Any = last if last is not None and last.rows_padded else None
         columnar = self._pipeline.passes_rows and self._has_default_batch(1) and not (last and last.pads)
         take = column_reader(program.source) if columnar else None
         ahead, copies = None if take else program.reader_name, not self._pipeline.passes_rows
-        self.reader = RecordReader(program.source, program.read_options, copy=copies, ahead=ahead)
+        self.reader = RecordReader(
+            program.source, program.read_options, copy=copies, ahead=ahead, ends=program.row_changing
+        )
         self._column_rows: ColumnRows | None = None
         if take is not None:
-            take, batch_up = partial(self.reader.timed, take), self._pipeline.batch_up
-            self._column_rows = ColumnRows(take, context.token, batch_up, verify=program.verify)
-        self._bad_record_handler: BadRecordHandler | None = None
-        if program.on_record_error != "raise":
-            self._bad_record_handler = BadRecordHandler(
-                self._pipeline,
-                self.reader,
-                program.on_record_error,
-                context.candidates,
-                seed=program.seed,
-                row_changing=program.row_changing,
-            )
+            take = partial(self.reader.timed, take)
+            self._column_rows = ColumnRows(take, context.token, self._runners[-1], verify=program.verify)
+        self._raises = program.on_record_error == "raise"
+        self._records = BadRecordHandler(
+            self._pipeline,
+            self.reader,
+            program.on_record_error,
+            context.candidates,
+            seed=program.seed,
+            row_changing=program.row_changing,
+        )
 
     def do(self, task: Task, on_record_start: OnRecordStart | None = None) -> tuple[TaskResult, Output]:
         """Runs a task; the result's `nbytes` is an estimate, for executors that store the output as objects.
@@ -148,52 +148,27 @@ class TaskRunner:
 
     # --- elements and rows in order, however many they are ------------------------------------------------------
 
+    def _measured(self, begun: int, waited: float, output: Output) -> dict[str, Any]:
+        """What the result of a task that reads says of its work; since when, and how long it had waited until then."""
+        return {
+            "seconds": (time.perf_counter_ns() - begun) / 1e9,
+            "waited": self.reader.waited - waited,
+            "nbytes": weight_of(output),
+            "losses": tuple(self._records.losses),
+        }
+
     def _read_stream(
         self, task: ReadStream, begun: int, on_record_start: OnRecordStart | None
     ) -> tuple[StreamRead, Output]:
-        waited, handler = self.reader.waited, self._bad_record_handler
-        if handler is None:
-            run, failure = self._read_elements(task, on_record_start)
-        else:
-            handler.take_losses()  # of a task that was interrupted
-            run, failure = handler.make(task, 0, len(task.indices), on_record_start)
-        output = [self._elements_of(run, self._batched and self._has_default_batch(1))]
-        result = StreamRead(
-            len(run.values),
-            self._cursors(run.begins),
-            self._cursors(run.ends),
-            failure,
-            seconds=(time.perf_counter_ns() - begun) / 1e9,
-            waited=self.reader.waited - waited,
-            nbytes=weight_of(output),
-            losses=() if handler is None else handler.take_losses(),
-        )
-        return result, output
-
-    def _read_elements(
-        self, task: ReadStream, on_record_start: OnRecordStart | None
-    ) -> tuple[ElementRun, Failure | None]:
-        run = ElementRun([], [], [] if self._row_changing else None)
-        failure: Failure | None = None
-        size = max(len(task.indices), 1) if on_record_start is None else 1
-        for lo in range(0, len(task.indices), size):
-            keys, indices = task.keys[lo : lo + size], task.indices[lo : lo + size]
-            if on_record_start is not None:
-                on_record_start(int(indices[0]))
-            records, unread = self.reader.read(task.id, keys, indices)
-            begins = [(index,) for index in indices[: len(records)].tolist()]
-            ends = [(begin[0] + 1,) for begin in begins] if self._row_changing else None
-            made, failure = self._pipeline.levels[0].work(ElementRun(records, begins, ends), task.start)
-            run.add(made)
-            failure = failure or unread
-            if failure is not None:
-                break
-        return self._pipeline.levels[0].finished(run, failure, task.start)
+        waited = self.reader.waited
+        self._records.losses.clear()
+        run = self._records.make(task, 0, len(task.indices), on_record_start)
+        output = [self._elements_of(run, 0)]
+        return StreamRead(*self._placed(run), run.failure, **self._measured(begun, waited, output)), output
 
     def _make_batch(
         self, task: MakeBatch, begun: int, on_record_start: OnRecordStart | None
     ) -> tuple[BatchMade, Output]:
-        failure: Failure | None
         layout: BatchLayout | None = None
         try:
             # A batch_fn may write into its rows: those that a next attempt starts from must stay as they were made.
@@ -201,37 +176,37 @@ class TaskRunner:
             rows = [self._rows_in_span(span, private=private) for span in task.inputs]
         except Exception as error:  # noqa: BLE001 - the user's classes are rebuilt here
             failure = Failure(error, "an element, unpickled in a worker", tuple(task.indices.tolist()))
-            run = ElementRun([], [], None if task.end is None else [])
+            run = ElementRun([], [], [], failure)
         else:
-            run, failure = self._pipeline.batch_one(
-                task.level, rows, Singles(task.indices), task.begin, task.end, task.start, task.fill
+            run = self._runners[task.level].make_batch(
+                rows, Singles(task.indices), task.begin, task.end, task.start, task.fill
             )
             if task.level == self._last and run.values and task.end is None:
-                layout = self._layout_of_rows(rows)
-        as_rows = task.level < self._last and self._has_default_batch(task.level + 1)
-        output = [self._elements_of(run, as_rows)]
-        result = BatchMade(
-            len(run.values),
-            self._cursors(run.begins),
-            self._cursors(run.ends),
-            failure,
-            layout,
-            seconds=(time.perf_counter_ns() - begun) / 1e9,
-            nbytes=weight_of(output),
-        )
-        return result, output
+                specs = {spec_of(part) for part in rows}  # a next batch's rows probably look like these
+                spec = specs.pop() if len(specs) == 1 else None
+                layout = None if spec is None else BatchLayout(spec, self._verify)
+        output = [self._elements_of(run, task.level)]
+        seconds = (time.perf_counter_ns() - begun) / 1e9
+        placed, nbytes = self._placed(run), weight_of(output)
+        return BatchMade(*placed, run.failure, layout, seconds=seconds, nbytes=nbytes), output
 
     def _has_default_batch(self, level: int) -> bool:
-        batch = self._pipeline.levels[level].batch
+        batch = self._runners[level].level.batch
         return batch is not None and batch.batch_fn is None
 
-    def _elements_of(self, run: ElementRun, as_rows: bool) -> list[Any] | Block:
+    def _elements_of(self, run: ElementRun, level: int) -> list[Any] | Block:
         """The elements of a run as an output has them: as rows of a next batch, these are stacked if they can be."""
-        rows: list[Any] | Block = as_block(run.values, views=self._views) if as_rows else run.values
+        if level == self._last or not self._has_default_batch(level + 1):
+            return run.values
+        rows = as_block(run.values, views=self._views)
         # Any of them may be the first of a batch, wherever the task was cut.
         return run.values if isinstance(rows, Block) and not keys_in_order(run.values[1:], rows) else rows
 
-    def _cursors(self, cursors: Any) -> np.ndarray | None:
+    def _placed(self, run: ElementRun) -> tuple[int, np.ndarray | None, np.ndarray | None]:
+        """The number of elements, and their cursors where the plan doesn't know them."""
+        return len(run.values), self._cursors(run.begins), self._cursors(run.ends)
+
+    def _cursors(self, cursors: Sequence[Cursor] | None) -> np.ndarray | None:
         if not self._row_changing or cursors is None:
             return None
         width = self._pipeline.depth + 1
@@ -248,152 +223,103 @@ class TaskRunner:
         part = self._context.output(span.task, private=private)[span.part]
         return part[span.lo : span.hi] if isinstance(part, list) else part.slice(span.lo, span.hi)
 
-    def _layout_of_rows(self, rows: list[Block | list[Any]]) -> BatchLayout | None:
-        """What a next batch's rows will probably look like: as these, if these are all alike."""
-        specs = {block.spec() if isinstance(block, Block) else spec_of(block) for block in rows}
-        spec = specs.pop() if len(specs) == 1 else None
-        return None if spec is None else BatchLayout(spec, self._verify)
-
     # --- rows of known places -----------------------------------------------------------------------------------
 
     def _read_rows(
         self, task: ReadRows, begun: int, on_record_start: OnRecordStart | None
     ) -> tuple[RowsRead, Output]:
-        waited, handler = self.reader.waited, self._bad_record_handler
-        if handler is not None:
-            handler.take_losses()  # of a task that was interrupted
-        at_once = self._columns(task, on_record_start)
-        parts, output, failure, layout = at_once or ([], [], None, None)
-        records: list[Any] | None = None
-        unread: Failure | None = None
-        if at_once is None and handler is None and on_record_start is None:
-            records, unread = self.reader.read(task.id, task.keys, task.indices)
+        waited = self.reader.waited
+        self._records.losses.clear()
+        made, targets = self._columns(task, on_record_start), task.targets
+        read: ElementRun | None = None
+        if made is not None:
+            targets = ()
+        elif on_record_start is None and self._raises:
+            read = self.reader.read(task.id, task.keys, task.indices)
+        made = made or MadeRows(task, verify=self._verify)
         group, first = self._pipeline.group, 0
-        for target in () if at_once is not None else task.targets:
+        for target in targets:
             last = min(first + target.rows * group, len(task.indices))  # the stream's last row may be short
-            if records is not None:
-                here = records[first:last]
-                missing = unread if len(here) < last - first else None
-                indices = task.indices[first : first + len(here)]
-                run, failure = self._pipeline.make_rows(here, indices, unread=missing)
-                records[first:last] = [None] * len(here)  # the rows are made of them: not in memory twice
-                del here
-            elif handler is not None:
-                run, failure = self._rows_with_policy(task, on_record_start, handler, first, last)
+            if on_record_start is not None:
+                run = self._one_by_one(task, on_record_start, first, last)
+            elif read is None or last - first == len(task.indices):
+                run, read = self._pipeline.rows_of(self._records.make(task, first, last, None, read)), None
             else:
-                assert on_record_start is not None
-                run, failure = self._rows_one_by_one(task, on_record_start, first, last)
-            if self._padder is not None:
-                label = self._pipeline.levels[-1].label
-                run, failure = self._padder.pad_run(run, failure, target.shape, label)
-            if failure is not None and not target.whole:
-                break
-            part, made, stopped, seen = self._place(target, run, failure)
-            if target.shape == task.targets[0].shape:  # a result has a layout of one shape
-                layout = layout or seen
-            if part is not None:
-                parts.append(part)
-                output.append(made)
-            failure = stopped or failure
-            if failure is not None:
+                run = self._records.make(task, first, last, None, read.part(first, last))
+                read.values[first:last] = [None] * (
+                    last - first
+                )  # rows are made of them: not in memory twice
+                run = self._pipeline.rows_of(run)
+            if self._pad is not None:
+                pad = MapStage(self._runners[-1].level.label, partial(self._pad, bucket=target.shape))
+                run = pad.apply(run, ())
+            self._place(made, target, run)
+            if made.failure is not None:
                 break
             first = last
-        result = RowsRead(
-            tuple(parts),
-            failure,
-            0 if failure is None else done_targets(task, parts),
-            layout,
-            seconds=(time.perf_counter_ns() - begun) / 1e9,
-            waited=self.reader.waited - waited,
-            nbytes=weight_of(output),
-            losses=() if handler is None else handler.take_losses(),
-        )
-        return result, output
+        measured = self._measured(begun, waited, made.output)
+        parts = tuple(made.parts)
+        failed = 0 if made.failure is None else made.failed_target
+        return RowsRead(parts, made.failure, failed, made.layout, **measured), made.output
 
-    def _columns(self, task: ReadRows, on_record_start: OnRecordStart | None) -> RowsMade | None:
+    def _columns(self, task: ReadRows, on_record_start: OnRecordStart | None) -> MadeRows | None:
         """The rows read as columns; None where they are read one by one."""
         if self._column_rows is None:
             return None
         each = None if on_record_start is None else partial(self._try_each, task, on_record_start)
         made = self._column_rows.read(task, each)
-        failed = made[2]
         # A failure is of all rows at once: where single records may be bad or read again, they are read so.
-        by_record = self._bad_record_handler is not None or self.reader.retries
-        return None if failed and (by_record or isinstance(failed.error, ColumnsDifferError)) else made
-
-    def _rows_with_policy(
-        self,
-        task: ReadRows,
-        on_record_start: OnRecordStart | None,
-        handler: BadRecordHandler,
-        lo: int,
-        hi: int,
-    ) -> tuple[ElementRun, Failure | None]:
-        made = handler.make(task, lo, hi, on_record_start)
-        if on_record_start is not None:
-            on_record_start(NO_RECORD)
-        return self._pipeline.rows_of(*made)
-
-    def _rows_one_by_one(
-        self, task: ReadRows, on_record_start: OnRecordStart, lo: int, hi: int
-    ) -> tuple[ElementRun, Failure | None]:
-        group = self._pipeline.group
-        run = ElementRun([], [], None)
-        for first in range(lo, hi, group):
-            last = min(first + group, hi)
-            keys, indices = task.keys[first:last], task.indices[first:last]
-            if group > 1:
-                self._try_each(task, on_record_start, first, last)
-            on_record_start(int(indices[0]))
-            records, unread = self.reader.read(task.id, keys, indices)
-            row, failure = self._pipeline.make_rows(records, indices[: len(records)], unread=unread)
-            run.add(row)
-            if failure is not None:
-                return run, failure
-        on_record_start(NO_RECORD)
-        return run, None
+        by_record = not self._raises or self.reader.retries
+        failed = made.failure is not None and (
+            by_record or isinstance(made.failure.error, ColumnsDifferError)
+        )
+        return None if failed else made
 
     def _try_each(self, task: ReadRows, on_record_start: OnRecordStart, lo: int, hi: int) -> None:
-        """Reads and transforms records of one row one by one: the one that ends this worker is then known."""
+        """Reads records one by one: the one that ends this worker is then known."""
         for number in range(lo, hi):
             keys, indices = task.keys[number : number + 1], task.indices[number : number + 1]
             on_record_start(int(indices[0]))
-            records, _ = self.reader.read(task.id, keys, indices)
-            self._pipeline.levels[0].run(ElementRun(records, [(int(indices[0]),)][: len(records)], None), ())
+            self.reader.read(task.id, keys, indices)
         on_record_start(NO_RECORD)
 
-    def _place(
-        self, target: Target, run: ElementRun, failure: Failure | None
-    ) -> tuple[RowsPart | None, list[Any] | Block, Failure | None, BatchLayout | None]:
-        if target.slot is not None and failure is None:
+    def _one_by_one(self, task: ReadRows, on_record_start: OnRecordStart, lo: int, hi: int) -> ElementRun:
+        """The rows of some records, of which each is announced before it is read."""
+        group = self._pipeline.group if self._raises else hi - lo
+        run = ElementRun([], [])
+        for first in range(lo, hi, group):
+            row = self._records.make(task, first, min(first + group, hi), on_record_start)
+            on_record_start(int(task.indices[first]) if self._raises else NO_RECORD)
+            run.add(self._pipeline.rows_of(row))
+            if run.failure is not None:
+                return run
+        on_record_start(NO_RECORD)
+        return run
+
+    def _place(self, made: MadeRows, target: Target, run: ElementRun) -> None:
+        if run.failure is not None and (not target.whole or target.fill):
+            made.failure = run.failure
+            return
+        if target.slot is not None and run.failure is None:
             assert isinstance(target.layout, BatchLayout)
-            token, last = self._context.token(target.slot), target.first + target.rows
-            leaves = [leaf[target.first : last] for leaf in target.layout.leaves(token, target.batch)]
-            if write(run.values, target.layout.spec, leaves):
-                target.layout.seal(token, target.batch, target.first, last)
-                return RowsPart(0, in_place=True), [], None, None
+            token = self._context.token(target.slot)
+            if write(run.values, target.layout.spec, leaves_of(target, token)):
+                made.placed(target, token)
+                return
         rows = as_block(run.values) if self._has_default_batch(self._last) else run.values
         if not target.whole:
-            return RowsPart(target.rows), rows, None, None
+            made.add(target.rows, rows)
+            return
         if target.fill:
-            if failure is not None:
-                return None, [], None, None
-            done, stopped = self._pipeline.batch_one(
-                self._last, [rows], run.begins, run.begins[0], None, (), target.fill
-            )
-            part = RowsPart(len(done.values)) if done.values else None
-            return part, done.values, stopped, self._layout_of_rows([rows])
-        if isinstance(rows, Block) and not keys_in_order(run.values[target.batch :: target.batch], rows):
-            rows = run.values
-        return self._batches(target, rows, run.begins, partial=failure is None)
-
-    def _batches(
-        self, target: Target, rows: list[Any] | Block, begins: Sequence[Cursor], *, partial: bool
-    ) -> tuple[RowsPart | None, list[Any], Failure | None, BatchLayout | None]:
-        """The finished elements of a target that has all their rows; a last, smaller one only if `partial`."""
-        made, failure = self._pipeline.batch_up(rows, begins, target.batch, partial=partial)
-        part = RowsPart(len(made.values)) if made.values else None
-        return part, made.values, failure, self._layout_of_rows([rows])
+            batches = self._runners[-1].make_batch([rows], run.begins, run.begins[0], None, (), target.fill)
+        else:
+            if isinstance(rows, Block) and not keys_in_order(run.values[target.batch :: target.batch], rows):
+                rows = run.values
+            batches = self._runners[-1].make_batches(rows, run.begins, target.batch, run.failure)
+        made.saw(target, rows)
+        made.failure = batches.failure
+        if batches.values:
+            made.add(len(batches.values), batches.values)
 
     # What does a task of each type.
     _works: ClassVar[dict[type, Callable[..., tuple[TaskResult, Output]]]] = {

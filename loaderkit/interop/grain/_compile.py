@@ -16,7 +16,8 @@ import numpy as np
 
 import loaderkit.transforms.base as engine
 from loaderkit._base.numbers import at_least
-from loaderkit.transforms.operation_names import NamedOperation, RaisedBy
+from loaderkit.transforms.base import NamedOperation
+from loaderkit.transforms.stages import RaisedBy
 
 from . import transforms
 from ._batching import CallingBatch, StackingBatch

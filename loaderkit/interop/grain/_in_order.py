@@ -20,7 +20,7 @@ from typing import Any
 from loaderkit._base.notes import annotate, keyed
 from loaderkit._loader.iterator.element import Element
 from loaderkit._order.facts import PLANNED
-from loaderkit._runtime.worker.read_ahead import ReadAhead, Records
+from loaderkit._runtime.worker.read_ahead import ReadAhead, ReadRecords
 from loaderkit._runtime.worker.reading import ReadAheadLimits, read_ahead_limits
 from loaderkit._source.naming import Namer, namer_of
 from loaderkit.errors import IteratorClosedError
@@ -227,12 +227,12 @@ def _read(
 ) -> _Stream:
     """The records of the indices, `used` of which were read before; they end where the source raises StopIteration."""
 
-    def read(one: list[int]) -> Records:
+    def read(one: list[int]) -> ReadRecords:
         metadata = sampler[one[0]]
         try:
-            return [(metadata, source[metadata.record_key % len(source)], None)], None
+            return ReadRecords([(metadata, source[metadata.record_key % len(source)], None)])
         except Exception as error:  # noqa: BLE001 - raised in its turn
-            return [(metadata, None, error)], None
+            return ReadRecords([(metadata, None, error)])
 
     def records() -> Iterator[Record[Any]]:
         nonlocal used

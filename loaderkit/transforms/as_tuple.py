@@ -32,8 +32,7 @@ AsTuple, or name another field: 'json;jpg'
     def __init__(self, *fields: str) -> None:
         given: Any = fields[0] if len(fields) == 1 else fields
         choices = field_choices("fields", given)
-        object.__setattr__(self, "fields", tuple(map(";".join, choices)))
-        object.__setattr__(self, "_choices", choices)
+        self._set(fields=tuple(map(";".join, choices)), _choices=choices)
 
     def map(self, element: Any) -> tuple[Any, ...]:
         """The fields of the record, in the order asked for."""

@@ -57,7 +57,7 @@ class Transformation:
         return super().__new__(cls)
 
     def _take(self, function: Any) -> None:
-        kind = _kind_of(self)
+        kind = kind_of(self)
         if type(self) is not kind:
             if function is not None:
                 raise TypeError(
@@ -75,6 +75,11 @@ class Transformation:
             )
         else:
             self._function = function
+
+    def _set(self, **values: Any) -> None:
+        """Sets attributes, also those of a frozen dataclass."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
         return label_of(self)
@@ -334,7 +339,12 @@ def _kinds_of(cls: type[Transformation]) -> list[type[Transformation]]:
     ]
 
 
-def _kind_of(operation: Transformation) -> type[Transformation]:
+def kind_of(operation: Transformation) -> type[Transformation]:
+    """Which of Map, MapWithIndex, RandomMap, Filter, FlatMap, Window and Batch an operation is.
+
+    >>> kind_of(Batch(8)).__name__
+    'Batch'
+    """
     return _kinds_of(type(operation))[0]
 
 
@@ -358,7 +368,7 @@ def function_of(operation: Transformation) -> Callable[..., Any]:
     >>> function_of(Map(abs)) is abs
     True
     """
-    kind = _kind_of(operation)
+    kind = kind_of(operation)
     if type(operation) is kind and operation._function is not None:
         return operation._function
     method: Callable[..., Any] = getattr(operation, kind._method)
@@ -374,7 +384,7 @@ def label_of(operation: Transformation) -> str:
     >>> label_of(Filter(str.isalpha)), label_of(Batch(8))
     ('Filter(isalpha)', 'Batch(batch_size=8)')
     """
-    kind = _kind_of(operation)
+    kind = kind_of(operation)
     if isinstance(operation, Batch):
         return repr(operation)
     if type(operation) is kind and operation._function is not None:

@@ -70,27 +70,21 @@ def as_operations(
     made = tuple(
         _as_operation(f"{argument}[{place}]", operation) for place, operation in enumerate(operations)
     )
-    batches = [place for place, operation in enumerate(made) if isinstance(operation, Batch)]
-    for place in batches[:-1]:
-        batch = made[place]
-        if not isinstance(batch, Batch):
-            continue
-        if batch.remainder not in ("keep", "drop"):
-            raise ValueError(
-                f"{argument}[{place}]: expected remainder='keep' or 'drop' before the last Batch, which is "
-                f"{argument}[{batches[-1]}], got {batch!r}"
-            )
-        if batch.global_batch_size is not None:
-            raise ValueError(
-                f"{argument}[{place}]: expected Batch(batch_size=...) before the last Batch, which is "
-                f"{argument}[{batches[-1]}], got {batch!r}"
-            )
+    last = max(
+        (place for place, operation in enumerate(made) if isinstance(operation, Batch)), default=len(made)
+    )
+    before_last = f"before the last Batch, which is {argument}[{last}], got"
     for place, operation in enumerate(made):
+        name = f"{argument}[{place}]"
+        if isinstance(operation, Batch) and place < last:
+            if operation.remainder not in ("keep", "drop"):
+                raise ValueError(f"{name}: expected remainder='keep' or 'drop' {before_last} {operation!r}")
+            if operation.global_batch_size is not None:
+                raise ValueError(f"{name}: expected Batch(batch_size=...) {before_last} {operation!r}")
         if isinstance(operation, Window):
-            at_least(f"{argument}[{place}]: size", operation.size, 1)
-            if batches and place > batches[-1]:
+            at_least(f"{name}: size", operation.size, 1)
+            if place > last:
                 raise ValueError(
-                    f"{argument}[{place}]: expected {operation!r} before the last Batch, which is "
-                    f"{argument}[{batches[-1]}], got it behind; put it before the Batch"
+                    f"{name}: expected {operation!r} {before_last} it behind; put it before the Batch"
                 )
     return made

@@ -87,19 +87,17 @@ class Pack(Window):
         else:
             length = _row("length", length)
         checked_rules(tuple(length.values()) if isinstance(length, Mapping) else (length,), how, long)
-        chosen = {
-            "length": length,
-            "size": at_least("window", window, 1),
-            "how": how,
-            "feature": feature if feature is None or isinstance(feature, str) else features,
-            "long": long,
-            "names": names,
-            "mask": mask,
-            "targets": bool(targets),
-            "pad": at_least("pad", pad, -(1 << 63), below=1 << 64),
-        }
-        for name, kept in chosen.items():
-            object.__setattr__(self, name, kept)
+        self._set(
+            length=length,
+            size=at_least("window", window, 1),
+            how=how,
+            feature=feature if feature is None or isinstance(feature, str) else features,
+            long=long,
+            names=names,
+            mask=mask,
+            targets=bool(targets),
+            pad=at_least("pad", pad, -(1 << 63), below=1 << 64),
+        )
 
     def window(self, elements: list[Any]) -> list[dict[str, npt.NDArray[Any]]]:
         """The rows of some documents."""

@@ -13,7 +13,8 @@ from loaderkit._base.numbers import at_least
 from loaderkit.errors import BatchError
 
 from .base import Batch
-from .pad_to import leaf_of, with_padding
+from .named_leaf import array_at
+from .pad_to import with_padding
 from .stack import Block, stack
 
 
@@ -88,7 +89,7 @@ class PadBatch(Batch):
         {'x': array([7, 0, 0, 0])}
         """
         for key, bounds in self.boundaries.items():
-            leaf, length = leaf_of(row, key), bounds[bucket]
+            leaf, length = array_at(row, key), bounds[bucket]
             if len(leaf) > length:
                 raise ValueError(
                     f"leaf {key!r}: expected a length of at most {length}, the boundary of bucket {bucket}, got "
@@ -108,7 +109,7 @@ class PadBatch(Batch):
     def _bucket_of(self, row: Any, number: int, describe: Callable[[int], str]) -> int:
         found = 0
         for key, bounds in self.boundaries.items():
-            length = len(leaf_of(row, key))
+            length = len(array_at(row, key))
             bucket = bisect_left(bounds, length)
             if bucket == len(bounds):
                 raise BatchError(

@@ -10,7 +10,7 @@ from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.numbers import at_least
 
 from .base import Map
-from .named_value import named_value
+from .named_leaf import array_at, name_of_leaf
 
 
 @former_arguments(removed_in="0.3.0", by_place=["mask", "value", "truncate"])
@@ -40,16 +40,16 @@ class PadTo(Map):
     truncate: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "length", at_least("length", self.length, 0))
-        for name, text in (("key", self.key), ("mask", self.mask)):
-            if not isinstance(text, str) and not (name == "mask" and text is None):
-                raise TypeError(f"{name}: expected the name of a leaf, got {_short(text)}")
+        self._set(length=at_least("length", self.length, 0))
+        name_of_leaf("key", self.key)
+        if self.mask is not None:
+            name_of_leaf("mask", self.mask)
         if not isinstance(self.truncate, bool):
             raise TypeError(f"truncate: expected True or False, got {_short(self.truncate)}")
 
     def map(self, element: Any) -> Any:
         """The element with the leaf padded."""
-        leaf = leaf_of(element, self.key)
+        leaf = array_at(element, self.key)
         if len(leaf) > self.length and not self.truncate:
             raise ValueError(
                 f"leaf {self.key!r}: expected a length of at most {self.length}, got {len(leaf)}; give truncate=True "
@@ -57,21 +57,6 @@ class PadTo(Map):
             )
         leaf = leaf[: self.length]
         return with_padding(element, self.key, leaf, self.length, self.value, self.mask)
-
-
-def leaf_of(element: Any, key: str) -> np.ndarray:
-    """The array at a key of a dict; TypeError or KeyError where there is none.
-
-    >>> leaf_of({"x": np.arange(2)}, "y")
-    Traceback (most recent call last):
-    KeyError: "leaf 'y': expected one of the element's, got an element with 'x'"
-    """
-    leaf = named_value(element, key)
-    if not isinstance(leaf, np.ndarray) or not leaf.ndim:
-        raise TypeError(
-            f"leaf {key!r}: expected an array (n, ...), got {type(leaf).__name__}; make it one in a Map before"
-        )
-    return leaf
 
 
 def with_padding(

@@ -27,7 +27,7 @@ import numpy as np
 
 from loaderkit._base.canonical_json import canonical
 
-from .base import Batch, Filter, FlatMap, Map, MapWithIndex, RandomMap, Transformation, Window
+from .base import Batch, Transformation, kind_of
 
 # Limits that keep a state small and quick to make. They decide what is written, so another value changes saved states.
 _MOST_CHARACTERS = 4096  # of all operations together
@@ -36,7 +36,6 @@ _MOST_OF_NAME = 80  # characters
 _MOST_VALUES = 10_000  # values read inside an operation
 _MOST_DEPTH = 8  # a level here is up to three levels of the document, which may have 32
 _MOST_HASHED = 1 << 20  # bytes of an array
-_KINDS = (Map, MapWithIndex, RandomMap, Filter, FlatMap, Window, Batch)
 _OWN = __name__.partition(".")[0]
 
 
@@ -66,7 +65,7 @@ def parameters_of(operations: Sequence[Transformation]) -> list[dict[str, Any]]:
 
 
 def _operation(operation: Transformation) -> dict[str, Any]:
-    kind = next(kind for kind in _KINDS if isinstance(operation, kind))
+    kind = kind_of(operation)
     entry: dict[str, Any] = {"op": kind.__name__}
     subject: Any = operation
     if type(operation) is kind:

@@ -51,13 +51,8 @@ class Pipeline:
     def passes_rows(self) -> bool:
         """Whether the source's records are, unchanged, the rows of the only Batch."""
         first = self.levels[0]
-        return (
-            len(self.levels) == 2
-            and not first.stages
-            and first.mark is None
-            and first.windows is None
-            and self.levels[1].window is None
-        )
+        made = first.stages or first.mark or first.windows
+        return len(self.levels) == 2 and not (made or self.levels[1].window)
 
     def rows_of(self, run: ElementRun) -> ElementRun:
         """The rows for the last Batch, from the elements after level 0, where operations keep the number of rows."""

@@ -29,7 +29,7 @@ class WindowShuffle(Window):
     _draws = True
 
     def __init__(self, size: int) -> None:
-        object.__setattr__(self, "size", at_least("size", size, 1))
+        self._set(size=at_least("size", size, 1))
 
     def window(  # type: ignore[override]  # a Window that draws gets its generator
         self, elements: list[Any], rng: np.random.Generator

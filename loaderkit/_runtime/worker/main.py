@@ -365,17 +365,9 @@ def _cut(
         if good and task.targets[number].whole:
             parts, made = (*parts, replace(result.parts[number], size=len(good))), [*made, good]
         return replace(result, parts=parts, failure=failure, failed_target=number), made
-    begins, ends = result.begins, result.ends
-    if isinstance(task, ReadStream):
-        kept = replace(
-            result,
-            size=len(good),
-            begins=None if begins is None else begins[: len(good)],
-            ends=None if ends is None else ends[: len(good)],
-            failure=failure,
-        )
-        return kept, [good]
-    return replace(result, size=0, begins=None, ends=None, failure=failure), []
+    good = good if isinstance(task, ReadStream) else []
+    begins, ends = (None if each is None else each[: len(good)] for each in (result.begins, result.ends))
+    return replace(result, size=len(good), begins=begins, ends=ends, failure=failure), [good]
 
 
 def _index_of(task: Task, result: TaskResult, number: int, row: int) -> int:

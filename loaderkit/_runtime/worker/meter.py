@@ -36,7 +36,7 @@ _READ, _READ_CALLS, _THREADS_READ, _THREADS_READ_CALLS, _RETRIES, _BATCH = range
 _COUNTED = _READ - _CPU  # those that grow by what each task says
 _OPERATIONS = _BATCH + 1  # three for each
 _MOST_OPERATIONS = 128  # those behind it aren't counted
-# The fields of WorkerCounters in the cells from `_TASKS` on.
+# The fields of WorkerCounters in the cells from `_TASKS` on; those of the phases have their names.
 _NAMES = (
     *("tasks", "records", "rows", "nbytes"),
     *("read", "read_calls", "threads_read", "threads_read_calls", "retries", "batch"),
@@ -194,19 +194,13 @@ def counters(
     operations = tuple(
         OperationCounters(name, *flat[3 * place : 3 * place + 3]) for place, name in enumerate(names[:shown])
     )
-    named = dict(zip(_NAMES, seen[_TASKS:_OPERATIONS], strict=True))
-    starting, working, telling, starving, waiting = sums
+    named = dict(zip((*PHASES, *_NAMES), sums + seen[_TASKS:_OPERATIONS], strict=True))
     return WorkerCounters(
         number,
         kind,
         PHASES[phase],
         task,
-        starting,
-        working,
-        telling,
-        starving,
-        waiting,
-        unfinished=max(0, working - seen[_ACCOUNTED]),
+        unfinished=max(0, sums[WORKING] - seen[_ACCOUNTED]),
         cpu=seen[_CPU],
         operations=operations,
         delayed=delayed,

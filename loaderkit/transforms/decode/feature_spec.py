@@ -124,7 +124,11 @@ def feature_spec(name: str, given: Any) -> FeatureSpec:
     shape = _shape(name, parts[1], texts) if len(parts) > 1 else ()
     if len(parts) < 3 or parts[2] is None:
         return FeatureSpec(dtype, shape)
-    default = _text_default(name, parts[2], dtype, shape) if texts else _default(name, parts[2], dtype, shape)
+    default = _text_default(parts[2], dtype, shape) if texts else _default(parts[2], dtype, shape)
+    if default is None:
+        raise ValueError(
+            f"features[{name!r}]: expected a default of {dtype} that fits the shape {shape}, got {_short(parts[2])}"
+        )
     return FeatureSpec(dtype, shape, default)
 
 
@@ -157,7 +161,7 @@ def _shape(name: str, shape: Any, texts: bool) -> tuple[int | None, ...]:
     return found
 
 
-def _text_default(name: str, default: Any, dtype: str, shape: tuple[int | None, ...]) -> Any:
+def _text_default(default: Any, dtype: str, shape: tuple[int | None, ...]) -> Any:
     one = isinstance(default, bytes | str)
     values = (default,) * (shape[0] or 1 if shape else 1) if one else ()
     if isinstance(default, list | tuple):
@@ -168,13 +172,11 @@ def _text_default(name: str, default: Any, dtype: str, shape: tuple[int | None, 
         or (not shape and not one)
         or (shape and shape[0] not in (None, len(values)))
     ):
-        raise ValueError(
-            f"features[{name!r}]: expected a default of {dtype} that fits the shape {shape}, got {_short(default)}"
-        )
+        return None
     return values if shape else default
 
 
-def _default(name: str, default: Any, dtype: str, shape: tuple[int | None, ...]) -> Any:
+def _default(default: Any, dtype: str, shape: tuple[int | None, ...]) -> Any:
     numbers: NDArray[Any] | None
     given = np.asarray(default)
     taken = "iub" if _KINDS[np.dtype(dtype).kind] == "integers" else "iuf"
@@ -188,9 +190,7 @@ def _default(name: str, default: Any, dtype: str, shape: tuple[int | None, ...])
     except (TypeError, ValueError):
         numbers = None
     if numbers is None or (taken == "iub" and (numbers != given).any()):
-        raise ValueError(
-            f"features[{name!r}]: expected a default of {dtype} that fits the shape {shape}, got {_short(default)}"
-        )
+        return None
     return _nested(numbers.tolist())
 
 

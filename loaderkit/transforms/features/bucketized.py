@@ -1,7 +1,6 @@
 """Numbers as the ids of the intervals that they are in."""
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from reprlib import repr as _short
 from typing import Any, Self
@@ -11,7 +10,7 @@ import numpy as np
 from loaderkit._base.numbers import number
 
 from .column_map import ColumnMap, id_dtype, numbers_at, optional_number
-from .stats_file import column_stats
+from .stats_file import StatsFile, column_stats
 
 
 @dataclass(frozen=True)
@@ -56,14 +55,7 @@ class Bucketized(ColumnMap):
         return len(self.boundaries) + 1
 
     @classmethod
-    def from_stats(
-        cls,
-        stats: str | os.PathLike[str] | Mapping[str, Any],
-        key: str,
-        *,
-        num_buckets: int | None = None,
-        **others: Any,
-    ) -> Self:
+    def from_stats(cls, stats: StatsFile, key: str, *, num_buckets: int | None = None, **others: Any) -> Self:
         """With the quantiles that `loaderkit inspect --values` found as boundaries; equal ones once.
 
         Args:

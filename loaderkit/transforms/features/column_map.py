@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from loaderkit._base.numbers import number
 from loaderkit.transforms.base import Map
-from loaderkit.transforms.named_value import named_value
+from loaderkit.transforms.named_leaf import leaf_at, name_of_leaf
 
 
 @dataclass(frozen=True)
@@ -37,38 +37,6 @@ class ColumnMap(Map):
         """The element with the result."""
         made = self.of(leaf_at(element, self.key))
         return {**element, self.output or self.key: made}
-
-    def _set(self, **values: Any) -> None:
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
-
-
-def name_of_leaf(argument: str, name: Any) -> str:
-    """The name of a leaf that a user gave; TypeError for another value.
-
-    >>> name_of_leaf("key", 3)
-    Traceback (most recent call last):
-    TypeError: key: expected the name of a leaf, got 3
-    """
-    if not isinstance(name, str):
-        raise TypeError(f"{argument}: expected the name of a leaf, got {_short(name)}")
-    return name
-
-
-def leaf_at(element: Any, key: str) -> Any:
-    """The leaf at a key of a dict: an array, a number, a text, bytes or None.
-
-    >>> leaf_at({"x": 1}, "y")
-    Traceback (most recent call last):
-    KeyError: "leaf 'y': expected one of the element's, got an element with 'x'"
-    """
-    leaf = named_value(element, key)
-    if not isinstance(leaf, np.ndarray | np.generic | str | bytes | int | float | None):
-        raise TypeError(
-            f"leaf {key!r}: expected an array or a single value, got {type(leaf).__name__}; make it an array in a Map "
-            "before"
-        )
-    return leaf
 
 
 def numbers_at(key: str, leaf: Any, default: float | None) -> np.ndarray:

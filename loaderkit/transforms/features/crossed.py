@@ -10,8 +10,9 @@ import numpy as np
 from loaderkit._base.numbers import at_least
 from loaderkit._order.mixing import UInt64Array, fold_arrays
 from loaderkit.transforms.base import Map
+from loaderkit.transforms.named_leaf import leaf_at, name_of_leaf
 
-from .column_map import id_dtype, leaf_at, name_of_leaf
+from .column_map import id_dtype
 from .hashing import hash64
 
 
@@ -42,16 +43,14 @@ class Crossed(Map):
     def __post_init__(self) -> None:
         if not isinstance(self.keys, list | tuple) or len(self.keys) < 2:
             raise TypeError(f"keys: expected a list of two names of leaves or more, got {_short(self.keys)}")
-        values: dict[str, Any] = {
-            "keys": tuple(name_of_leaf("keys", key) for key in self.keys),
-            "num_buckets": at_least("num_buckets", self.num_buckets, 1, below=1 << 63),
-            "seed": at_least("seed", self.seed, 0, below=1 << 64),
-        }
-        values["dtype"] = id_dtype(self.dtype, values["num_buckets"])
+        self._set(
+            keys=tuple(name_of_leaf("keys", key) for key in self.keys),
+            num_buckets=at_least("num_buckets", self.num_buckets, 1, below=1 << 63),
+            seed=at_least("seed", self.seed, 0, below=1 << 64),
+        )
+        self._set(dtype=id_dtype(self.dtype, self.num_buckets))
         if self.output is not None:
             name_of_leaf("output", self.output)
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
 
     def map(self, element: Any) -> Any:
         """The element with the ids."""

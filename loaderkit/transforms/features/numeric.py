@@ -1,7 +1,5 @@
 """Numbers brought to a common scale."""
 
-import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from reprlib import repr as _short
 from typing import Any, Self
@@ -11,7 +9,7 @@ import numpy as np
 from loaderkit._base.numbers import number
 
 from .column_map import ColumnMap, checked_dtype, numbers_at, optional_number
-from .stats_file import column_stats
+from .stats_file import StatsFile, column_stats
 
 Scale = float | tuple[float, ...] | None
 
@@ -61,14 +59,9 @@ class Numeric(ColumnMap):
             raise ValueError("min, max: expected them without mean and std, got both; give one pair")
         if not isinstance(self.log1p, bool):
             raise TypeError(f"log1p: expected True or False, got {_short(self.log1p)}")
-        low = (
-            np.asarray(0.0 if self.mean is None else self.mean) if self.min is None else np.asarray(self.min)
-        )
-        wide = (
-            np.asarray(1.0 if self.std is None else self.std)
-            if self.max is None
-            else np.asarray(self.max) - low
-        )
+        low, wide = np.asarray(self.mean or 0.0), np.asarray(1.0 if self.std is None else self.std)
+        if self.min is not None and self.max is not None:
+            low, wide = np.asarray(self.min), np.asarray(self.max) - np.asarray(self.min)
         if (wide < 0).any():
             name = "std: expected 0 or more" if self.max is None else "max: expected at least min"
             raise ValueError(f"{name}, got {_short(self.std if self.max is None else self.max)}")
@@ -76,14 +69,7 @@ class Numeric(ColumnMap):
         self._set(_shift=None if plain else (low, np.where(wide == 0, 1.0, wide)))
 
     @classmethod
-    def from_stats(
-        cls,
-        stats: str | os.PathLike[str] | Mapping[str, Any],
-        key: str,
-        *,
-        scale: str = "mean_std",
-        **others: Any,
-    ) -> Self:
+    def from_stats(cls, stats: StatsFile, key: str, *, scale: str = "mean_std", **others: Any) -> Self:
         """With what `loaderkit inspect --values` found: mean and std, or with scale="min_max" the least and greatest.
 
         Args:

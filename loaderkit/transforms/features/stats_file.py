@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from reprlib import repr as _short
 from typing import Any
 
+# The file that `loaderkit inspect --values -o` wrote, or what is in it.
+StatsFile = str | os.PathLike[str] | Mapping[str, Any]
 
-def column_stats(stats: str | os.PathLike[str] | Mapping[str, Any], key: str, *names: str) -> dict[str, Any]:
+
+def column_stats(stats: StatsFile, key: str, *names: str) -> dict[str, Any]:
     """The figures of a column by name.
 
     Args:

@@ -1,7 +1,7 @@
 """Categories as ids by a list of the values."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from reprlib import repr as _short
 from typing import Any, Self
@@ -12,7 +12,7 @@ from loaderkit._base.numbers import at_least
 
 from .column_map import ColumnMap, id_dtype
 from .hashing import hash64
-from .stats_file import column_stats
+from .stats_file import StatsFile, column_stats
 from .vocabulary_table import VocabularyTable
 
 
@@ -64,13 +64,7 @@ class Vocabulary(ColumnMap):
 
     @classmethod
     def from_stats(
-        cls,
-        stats: str | os.PathLike[str] | Mapping[str, Any],
-        key: str,
-        *,
-        size: int | None = None,
-        least: int = 1,
-        **others: Any,
+        cls, stats: StatsFile, key: str, *, size: int | None = None, least: int = 1, **others: Any
     ) -> Self:
         """With the values that `loaderkit inspect --values` counted, the most frequent first.
 

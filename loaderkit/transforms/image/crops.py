@@ -1,6 +1,6 @@
 """Decoding and cropping in one operation: of the rest of the picture as little is decoded as the library allows."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -10,14 +10,64 @@ import numpy as np
 from loaderkit.transforms.base import Map, RandomMap
 
 from .arguments import boolean, choice, finite, interval, leaf_key, size_pair
-from .decode import check_decoder, decode_crop
+from .decode import check_decoder
+from .decoders import Pixels, as_bytes, decode_jpeg, decode_other
+from .header import read_header
 from .leaf import with_leaf
-from .region import Region, central_region, random_region
-from .resample import INTERPOLATIONS
+from .region import Region, central_region, random_region, reduction, turn_of
+from .resample import INTERPOLATIONS, averaged, resized
+
+
+class _Crop:
+    """A crop of a picture that isn't decoded yet."""
+
+    size: int | tuple[int, int]
+    interpolation: str
+    key: Hashable
+    decoder: str
+    reduced: bool
+    upright: bool
+
+    def _check(self) -> None:
+        leaf_key(self.key)
+        size_pair("size", self.size)
+        choice("interpolation", self.interpolation, INTERPOLATIONS)
+        boolean("reduced", self.reduced)
+        check_decoder(type(self).__name__, self.decoder, self.upright)
+
+    def _cropped(self, data: Any, choose: Callable[[int, int], Region]) -> Pixels:
+        """A region of an encoded picture at the size.
+
+        A region at least 2, 4 or 8 times as large as the size on both axes is moved to a grid of squares with sides of
+        2, 4 or 8 pixels; its edges move by less than a pixel of the output. Each square becomes one pixel, by the
+        decoder for a JPEG with `reduced`, otherwise as a mean. Then the result is resized.
+
+        Args:
+            data: the file's bytes.
+            choose: takes the upright picture's height and width, returns the region.
+        """
+        data, size = as_bytes(data), size_pair("size", self.size)
+        header = read_header(data)
+        if header is None:
+            pixels = decode_other(data, upright=self.upright)
+            region = choose(*pixels.shape[:2])
+            by = reduction(region, size)
+            pixels = averaged(region.divided(by, *pixels.shape[:2]).times(by).of(pixels), by)
+            return resized(pixels, size, self.interpolation)
+        turn = turn_of(header.orientation if self.upright else 1)
+        height, width = turn.swapped((header.height, header.width))
+        region = choose(height, width)
+        by = reduction(region, size)
+        region = turn.stored(region, height, width).divided(by, header.height, header.width)
+        if self.reduced:
+            pixels = decode_jpeg(data, header, region, by, decoder=self.decoder)
+        else:
+            pixels = averaged(decode_jpeg(data, header, region.times(by), 1, decoder=self.decoder), by)
+        return turn.upright(resized(pixels, turn.swapped(size), self.interpolation))
 
 
 @dataclass(frozen=True)
-class DecodeRandomResizedCrop(RandomMap):
+class DecodeRandomResizedCrop(_Crop, RandomMap):
     """Decodes a random part of a picture and resizes it: bytes become uint8 (height, width, 3), RGB.
 
     The part is drawn as by torchvision's `RandomResizedCrop`: ten tries of an area and an aspect ratio, then the
@@ -55,13 +105,9 @@ class DecodeRandomResizedCrop(RandomMap):
     upright: bool = True
 
     def __post_init__(self) -> None:
-        leaf_key(self.key)
-        size_pair("size", self.size)
+        self._check()
         interval("scale", self.scale, most=1.0)
         interval("ratio", self.ratio, most=inf)
-        choice("interpolation", self.interpolation, INTERPOLATIONS)
-        boolean("reduced", self.reduced)
-        check_decoder("DecodeRandomResizedCrop", self.decoder, self.upright)
 
     def random_map(self, element: Any, rng: np.random.Generator) -> Any:
         """The element with a random part of its picture."""
@@ -69,23 +115,11 @@ class DecodeRandomResizedCrop(RandomMap):
         def choose(height: int, width: int) -> Region:
             return random_region(height, width, scale=self.scale, ratio=self.ratio, rng=rng)
 
-        return with_leaf(
-            element,
-            self.key,
-            lambda data: decode_crop(
-                data,
-                choose,
-                size=size_pair("size", self.size),
-                interpolation=self.interpolation,
-                decoder=self.decoder,
-                reduced=self.reduced,
-                upright=self.upright,
-            ),
-        )
+        return with_leaf(element, self.key, lambda data: self._cropped(data, choose))
 
 
 @dataclass(frozen=True)
-class DecodeCenterCrop(Map):
+class DecodeCenterCrop(_Crop, Map):
     """Decodes the middle of a picture and resizes it: bytes become uint8 (height, width, 3), RGB.
 
     Args:
@@ -114,13 +148,9 @@ class DecodeCenterCrop(Map):
     upright: bool = True
 
     def __post_init__(self) -> None:
-        leaf_key(self.key)
-        size_pair("size", self.size)
+        self._check()
         if not 0 < finite("fraction", self.fraction) <= 1:
             raise ValueError(f"fraction: expected 0 < fraction <= 1, got {self.fraction}")
-        choice("interpolation", self.interpolation, INTERPOLATIONS)
-        boolean("reduced", self.reduced)
-        check_decoder("DecodeCenterCrop", self.decoder, self.upright)
 
     def map(self, element: Any) -> Any:
         """The element with the middle of its picture."""
@@ -129,16 +159,4 @@ class DecodeCenterCrop(Map):
         def choose(height: int, width: int) -> Region:
             return central_region(height, width, size=size, fraction=self.fraction)
 
-        return with_leaf(
-            element,
-            self.key,
-            lambda data: decode_crop(
-                data,
-                choose,
-                size=size,
-                interpolation=self.interpolation,
-                decoder=self.decoder,
-                reduced=self.reduced,
-                upright=self.upright,
-            ),
-        )
+        return with_leaf(element, self.key, lambda data: self._cropped(data, choose))

@@ -34,17 +34,12 @@ def with_leaf(element: Any, key: Hashable | None, change: Callable[[Any], Any]) 
             raise _without_key(element)
         return change(element)
     match kind:
-        case "sequence":
-            place = _position(element, key)
-            values = [*element]
-            values[place] = change(values[place])
-            return cls(values)
-        case "namedtuple":
-            names = element._fields
+        case "sequence" | "namedtuple":
+            names = element._fields if kind == "namedtuple" else ()
             place = names.index(key) if key in names else _position(element, key)
             values = [*element]
             values[place] = change(values[place])
-            return cls._make(values)
+            return cls._make(values) if names else cls(values)
         case "fields":
             return _with_field(element, key, change)
     raise TypeError(

@@ -5,7 +5,6 @@ import contextlib
 import importlib
 import os
 import sys
-import textwrap
 import warnings
 from collections.abc import Sequence
 from typing import TextIO
@@ -59,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(given: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="loaderkit", description="A deterministic data loader for JAX.")
     parser.add_argument("--version", action="version", version=f"loaderkit {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
     parsers = {name: commands.add_parser(name, help=text) for name, text in COMMANDS.items()}
     # The options before a command have no values, so the first other word is the command.
     place = next((place for place, word in enumerate(given) if not word.startswith("-")), len(given))
@@ -67,12 +66,10 @@ def _run(given: list[str]) -> int:
     name = FORMER[said].command if said in FORMER else said
     if name not in COMMANDS:
         parser.parse_args(given)  # exits: --help, --version, or no command of these
+    from . import options  # it imports the formats
+
     command = importlib.import_module(f".{name}", __name__)
-    command.add_arguments(parsers[name])
-    if examples := getattr(command, "EXAMPLES", None):
-        parsers[name].epilog = examples
-        parsers[name].description = textwrap.fill(parsers[name].description or "", 78)
-        parsers[name].formatter_class = argparse.RawDescriptionHelpFormatter
+    options.add_help(parsers[name], command.HELP, getattr(command, "ACTIONS", {}))
     behind: list[str] = []
     if getattr(command, "TAKES_ARGUMENTS", False) and "--" in given:
         end = given.index("--")
@@ -82,9 +79,9 @@ def _run(given: list[str]) -> int:
             words, line = new_words(said, given[place + 1 :], parsers[name])
             given = [*given[:place], *words]
             print(f"loaderkit: warning: {line}", file=sys.stderr)
-        options = parser.parse_args(given)
-        options.arguments = behind
-        return int(command.run(options))
+        parsed = parser.parse_args(given)
+        parsed.arguments = behind
+        return int(command.run(parsed))
     except (UsageError, ImportError) as error:
         parsers[name].print_usage(sys.stderr)
         _say(name, error)

@@ -19,8 +19,8 @@ from loaderkit.formats._index.record_index import RecordIndex
 from loaderkit.formats._index.shard_set import ShardSet
 
 from .exit_status import ExitStatus, UsageError
-from .open_source import add_source_arguments, named_data, shown_name, usage_errors
-from .output import Output, add_output_argument
+from .open_source import named_data, shown_name, usage_errors
+from .output import Output
 from .printable import counted, size_text
 
 # Chunks asked for in one call: the reader keeps 64 MB in flight of them, and the bar moves after each call.
@@ -29,30 +29,21 @@ _AT_ONCE = 64
 _WAIT_SECONDS = 30.0
 _PAUSE_SECONDS = 0.05
 
-EXAMPLES = """examples:
+HELP = """
+Say what the folder of lk.Cache holds of SRC, fetch what it lacks, or delete it. A fetch that was stopped goes on when
+it is started again.
+
+SRC..., not -
+--cache DIR!  the folder, as lk.Cache(folder) has it
+one of:
+  --fetch  fetch what the folder lacks of SRC
+  --clear  delete what the folder holds of SRC
+--limit SIZE  bytes that all of the folder may have, such as 200GB; --fetch needs it
+--json
+
+examples:
   loaderkit cache 's3://bucket/train-{000..009}.tar' --cache kept --fetch --limit 100GB
 """
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the command."""
-    parser.description = (
-        "Say what the folder of lk.Cache holds of SRC, fetch what it lacks, or delete it. A fetch that was stopped "
-        "goes on when it is started again."
-    )
-    add_source_arguments(parser, pipe=False)
-    parser.add_argument(
-        "--cache", metavar="DIR", required=True, help="the folder, as lk.Cache(folder) has it"
-    )
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("--fetch", action="store_true", help="fetch what the folder lacks of SRC")
-    what.add_argument("--clear", action="store_true", help="delete what the folder holds of SRC")
-    parser.add_argument(
-        "--limit",
-        metavar="SIZE",
-        help="bytes that all of the folder may have, such as 200GB; --fetch needs it",
-    )
-    add_output_argument(parser)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -6,50 +6,35 @@ from loaderkit.formats import registry
 
 from .exit_status import UsageError
 from .findings import Finding, report
-from .index import add_workers_argument
 from .lint import RULES as TRAINING_RULES
 from .lint import compressed, linted
-from .open_source import add_source_arguments, named_data
-from .output import Output, add_output_argument
+from .open_source import named_data
+from .output import Output
 from .verify import RULES as INDEX_RULES
 from .verify import compared, has_index
 
-EXAMPLES = """examples:
+HELP = """
+Compare the data with its index, where it has one, and look for what would harm a training: records that can't be
+decoded, fields that differ, uneven or very small shards, labels that aren't shuffled. The exit status is 1 where
+something was found.
+
+SRC...
+--only index|training  index: compare the data with its index, no more; training: look for what would harm a training,
+        no more
+--index FILE  the index (default: where sources look for it)
+--full  compare every record: headers of tars, checksums of TFRecord and of the index, JSON, rows of CSV (default: sizes
+        and samples of each shard)
+-p --processes N[int]
+--all  look at all records for what would harm a training (default: 16 stretches of 64 neighbours)
+--label FIELD  the field of the labels (default: label, cls, ...)
+--json
+
+examples:
   loaderkit check 'train-{000..009}.tar'
   loaderkit check train@10.tar --only index --full -p 8
   loaderkit check train@10.tar --only training --all --label cls
 """
 ONLY_FOR = {"index": ("all", "label"), "training": ("index", "full", "processes")}
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the command."""
-    parser.description = (
-        "Compare the data with its index, where it has one, and look for what would harm a training: records that "
-        "can't be decoded, fields that differ, uneven or very small shards, labels that aren't shuffled. The exit "
-        "status is 1 where something was found."
-    )
-    add_source_arguments(parser)
-    parser.add_argument(
-        "--only",
-        choices=("index", "training"),
-        help="index: compare the data with its index, no more; training: look for what would harm a training, no more",
-    )
-    parser.add_argument("--index", metavar="FILE", help="the index (default: where sources look for it)")
-    parser.add_argument(
-        "--full",
-        action="store_true",
-        help="compare every record: headers of tars, checksums of TFRecord and of the index, JSON, rows of CSV "
-        "(default: sizes and samples of each shard)",
-    )
-    add_workers_argument(parser)
-    parser.add_argument(
-        "--all",
-        action="store_true",
-        help="look at all records for what would harm a training (default: 16 stretches of 64 neighbours)",
-    )
-    parser.add_argument("--label", metavar="FIELD", help="the field of the labels (default: label, cls, ...)")
-    add_output_argument(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -61,10 +46,10 @@ def run(options: argparse.Namespace) -> int:
     out, facts, said = Output(as_json=options.json), {"shards": 0, "records": 0}, list[str]()
     findings: list[Finding] = []
     if options.only != "index":
-        findings = compressed(options.sources)
-        options.sources = [name for name in options.sources if not registry.is_compressed(name)]
+        findings = compressed(options.src)
+        options.src = [name for name in options.src if not registry.is_compressed(name)]
     differing = False
-    if options.sources and options.only != "training":
+    if options.src and options.only != "training":
         with named_data(options) as data:
             if options.only or options.full or options.index or has_index(options, data):
                 facts, found = compared(options, data, out)
@@ -75,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     if options.only != "index":
         facts = {**facts, "records_read": 0}
         # Of data that isn't what was indexed no record may be where its index says.
-        if options.sources and not differing:
+        if options.src and not differing:
             facts, found = linted(options, out)
             findings += [each for each in found if each not in findings]
         said.append(f"{facts['records']:,} records, of which {facts['records_read']:,} were read")

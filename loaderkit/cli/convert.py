@@ -29,28 +29,55 @@ from .open_source import (
     PIPE,
     NamedData,
     OpenedSource,
-    add_source_arguments,
     named_data,
     open_named,
     shown_name,
     usage_errors,
 )
-from .output import Output, add_output_argument
+from .output import Output
 from .printable import counted
 from .read_each import shuffled_keys
 from .sort import open_scattered, sorted_keys
 from .split import check_split, write_split
 from .write_output import (
     WrittenFile,
-    add_processes_argument,
     data_errors,
     format_of_target,
     write_file,
     write_source,
-    written_format,
 )
 
-EXAMPLES = """examples:
+HELP = """
+Write the records of SRC, which are one set, into one file or a folder of files: in another format, another order, or
+through a function. Keys, fields and types are kept, and the files are the same for any -p. A run that was killed goes
+on with the files of a folder that it had finished.
+
+SRC...
+DST  a new file such as x.tar, or a new folder of files; - writes to stdout
+--to FORMAT[written_format]  format of DST; default: as its name says, else as SRC has it
+-n --number N[int]  of records (default: all)
+one of:
+  --shuffle SEED[int]  in the order of lk.IndexSampler with this seed
+  --by FIELD  in the order of a field, or of a path into JSON; __key__ is the key. The members of a tar's key that lie
+        apart are brought together
+--numeric  with --by: compare texts and bytes as the numbers they are
+--reverse  with --by: the greatest first
+--call MODULE:FUNCTION  a function that takes a record and gives one, a list of them, or None for none
+--file  DST is one file, although its name says no format
+--shards N[int]  files of a folder, of as many records each
+--shard-bytes SIZE  end each file of a folder at this size, such as 256MB; a run that was killed begins again
+--prefix  DST is what the names of the files begin with: DST-000000.tar, ...; with --records, --size or both
+--records N[int]  with --prefix: of each file
+--size BYTES  with --prefix: a file is ended where it has so many, such as 256M or 1G
+--max-shards N[int]  with --prefix: stop after this many files
+--from-table  SRC is a table: a line is KEY.FIELD, a tab and a file, or text: and the value; lines with one key are one
+        record
+-C --folder FOLDER  with --from-table: where its files lie (default: the current one)
+-p --processes N[workers=0]
+--overwrite  replace DST
+--json
+
+examples:
   loaderkit convert a.tar b.tar c.tar all.tar
   loaderkit convert all.tar all.parquet
   loaderkit convert all.tar shuffled --shuffle 7 --shards 64 -p 8
@@ -70,99 +97,20 @@ _NOT_WITH = {
 TGZ = (".tgz", ".tar.gz")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the command."""
-    parser.description = (
-        "Write the records of SRC, which are one set, into one file or a folder of files: in another format, another "
-        "order, or through a function. Keys, fields and types are kept, and the files are the same for any -p. A run "
-        "that was killed goes on with the files of a folder that it had finished."
-    )
-    add_source_arguments(parser)
-    parser.add_argument(
-        "target",
-        metavar="DST",
-        help="a new file such as x.tar, or a new folder of files; - writes to stdout",
-    )
-    parser.add_argument(
-        "--to",
-        type=written_format,
-        metavar="FORMAT",
-        help="format of DST; default: as its name says, else as SRC has it",
-    )
-    parser.add_argument("-n", "--number", type=int, metavar="N", help="of records (default: all)")
-    order = parser.add_mutually_exclusive_group()
-    order.add_argument(
-        "--shuffle", type=int, metavar="SEED", help="in the order of lk.IndexSampler with this seed"
-    )
-    order.add_argument(
-        "--by",
-        metavar="FIELD",
-        help="in the order of a field, or of a path into JSON; __key__ is the key. The members of a tar's key that lie "
-        "apart are brought together",
-    )
-    parser.add_argument(
-        "--numeric", action="store_true", help="with --by: compare texts and bytes as the numbers they are"
-    )
-    parser.add_argument("--reverse", action="store_true", help="with --by: the greatest first")
-    parser.add_argument(
-        "--call",
-        metavar="MODULE:FUNCTION",
-        help="a function that takes a record and gives one, a list of them, or None for none",
-    )
-    parser.add_argument(
-        "--file", action="store_true", help="DST is one file, although its name says no format"
-    )
-    parser.add_argument("--shards", type=int, metavar="N", help="files of a folder, of as many records each")
-    parser.add_argument(
-        "--shard-bytes",
-        metavar="SIZE",
-        help="end each file of a folder at this size, such as 256MB; a run that was killed begins again",
-    )
-    parser.add_argument(
-        "--prefix",
-        action="store_true",
-        help="DST is what the names of the files begin with: DST-000000.tar, ...; with --records, --size or both",
-    )
-    parser.add_argument("--records", type=int, metavar="N", help="with --prefix: of each file")
-    parser.add_argument(
-        "--size",
-        metavar="BYTES",
-        help="with --prefix: a file is ended where it has so many, such as 256M or 1G",
-    )
-    parser.add_argument(
-        "--max-shards", type=int, metavar="N", help="with --prefix: stop after this many files"
-    )
-    parser.add_argument(
-        "--from-table",
-        action="store_true",
-        help="SRC is a table: a line is KEY.FIELD, a tab and a file, or text: and the value; lines with one key are "
-        "one record",
-    )
-    parser.add_argument(
-        "-C",
-        "--folder",
-        metavar="FOLDER",
-        help="with --from-table: where its files lie (default: the current one)",
-    )
-    add_processes_argument(parser)
-    parser.add_argument("--overwrite", action="store_true", help="replace DST")
-    add_output_argument(parser)
-
-
 def run(options: argparse.Namespace) -> int:
     """Converts the files."""
     _check(options)
     out = Output(as_json=options.json)
     if options.from_table:
-        with table_records(options.sources[0], options.folder or ".") as records:
+        with table_records(options.src[0], options.folder or ".") as records:
             name = _target_format(options, "tar")
-            written = write_file(options.target, records, named_format(name), overwrite=options.overwrite)
+            written = write_file(options.dst, records, named_format(name), overwrite=options.overwrite)
         return _report(options, out, name, written.records, 1, written)
     function: Callable[[Any], Any] = unchanged
     if options.call is not None:
         function = named_function("--call", options.call)
-    with _unpacked(options.sources) as names:
-        options.sources = names
+    with _unpacked(options.src) as names:
+        options.src = names
         with named_data(options) as data, _opened(options, data) as opened:
             source = _ordered(options, opened, out)
             if options.prefix:
@@ -181,22 +129,22 @@ def _check(options: argparse.Namespace) -> None:
     if options.number is not None and options.number < 1:
         raise UsageError(f"--number: expected 1 or more, got {options.number}")
     _check_pairs(options)
-    if options.from_table and len(options.sources) > 1:
-        raise UsageError(f"SRC: expected one table with --from-table, got {len(options.sources)}")
+    if options.from_table and len(options.src) > 1:
+        raise UsageError(f"SRC: expected one table with --from-table, got {len(options.src)}")
     if options.from_table and not _is_file(options):
-        raise UsageError(f"DST: expected a file with --from-table, got {options.target}; such as x.tar")
+        raise UsageError(f"DST: expected a file with --from-table, got {options.dst}; such as x.tar")
     if options.prefix:
         check_split(options)
-    if options.target == PIPE and (options.json or options.shards is not None or options.shard_bytes):
+    if options.dst == PIPE and (options.json or options.shards is not None or options.shard_bytes):
         raise UsageError("DST: expected a name with --json, --shards or --shard-bytes, got -")
-    if options.target == PIPE and options.prefix:
+    if options.dst == PIPE and options.prefix:
         raise UsageError("DST: expected what the names begin with, as --prefix is given, got -")
     if options.shard_bytes is not None:
         if options.shards is not None:
             raise UsageError("--shard-bytes: expected alone, got --shards, too; give one of them")
         if _is_file(options):
             raise UsageError(
-                f"--shard-bytes: expected a folder as DST, got the file {shown_name(options.target)}"
+                f"--shard-bytes: expected a folder as DST, got the file {shown_name(options.dst)}"
             )
         with usage_errors():
             options.shard_bytes = number_of_bytes("--shard-bytes", options.shard_bytes)
@@ -221,7 +169,7 @@ def _option(name: str) -> str:
 
 
 def _check_target(options: argparse.Namespace) -> None:
-    target = options.target
+    target = options.dst
     if target != PIPE and os.path.lexists(target) and not options.overwrite:
         raise UsageError(
             f"DST: expected a new name, got {shown_name(target)}, which is there; or give --overwrite"
@@ -253,7 +201,7 @@ def _write_one(
 ) -> WrittenFile:
     if not len(source):
         raise UsageError("SRC: expected a record or more, got none")
-    target, form, overwrite = options.target, named_format(name), options.overwrite
+    target, form, overwrite = options.dst, named_format(name), options.overwrite
     if function is unchanged:
         return write_source(target, source, form, overwrite=overwrite, worker_count=options.processes)
     found = mapped_records(function, source, options.processes)
@@ -261,7 +209,7 @@ def _write_one(
 
 
 def _write_folder(options: argparse.Namespace, source: Any, function: Callable[[Any], Any], name: str) -> int:
-    target, overwrite = options.target, options.overwrite
+    target, overwrite = options.dst, options.overwrite
     with data_errors():
         if options.shard_bytes is not None:
             found = mapped_records(function, source, options.processes)
@@ -278,17 +226,17 @@ def _report(
     options: argparse.Namespace, out: Output, name: str, read: int, files: int, written: WrittenFile | None
 ) -> int:
     """Prints what was written, unless stdout has the data. written: of one file."""
-    if options.target != PIPE:
+    if options.dst != PIPE:
         found = {} if written is None else {"records": written.records, "bytes": written.nbytes}
-        facts = {"output": options.target, "format": name, "files": files, "records_read": read}
+        facts = {"output": options.dst, "format": name, "files": files, "records_read": read}
         out.document({**facts, **found})
         shown = f"{counted(read, 'record')} read, {counted(files, 'file')} written"
-        out.text(f"{shown_name(options.target)}: {shown}")
+        out.text(f"{shown_name(options.dst)}: {shown}")
     return ExitStatus.DONE
 
 
 def _target_format(options: argparse.Namespace, data_format: str) -> str:
-    by_name = None if options.target == PIPE else format_of_target(options.target)
+    by_name = None if options.dst == PIPE else format_of_target(options.dst)
     name = options.to or by_name or data_format
     if name not in registry.writable():
         raise UsageError(f"--to: expected one of {', '.join(sorted(registry.writable()))}, got {name}")
@@ -297,7 +245,7 @@ def _target_format(options: argparse.Namespace, data_format: str) -> str:
 
 
 def _is_file(options: argparse.Namespace) -> bool:
-    return options.file or options.target == PIPE or format_of_target(options.target) is not None
+    return options.file or options.dst == PIPE or format_of_target(options.dst) is not None
 
 
 @contextlib.contextmanager

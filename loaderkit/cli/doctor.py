@@ -16,7 +16,7 @@ from loaderkit._base.version import __version__
 from loaderkit.formats.load import load
 
 from .exit_status import ExitStatus
-from .output import Output, add_output_argument
+from .output import Output
 from .printable import size_text
 
 _FEW_DESCRIPTORS = 1024
@@ -24,7 +24,13 @@ _LITTLE_MEMORY = 2 << 30
 _DEVICES_SECONDS = 60
 _PROBE = "import jax; print(jax.__version__, '|', ', '.join(map(str, jax.devices())))"
 
-EXAMPLES = """examples:
+HELP = """
+Check processors, memory, descriptors, the system's features, versions, devices and a worker.
+
+--no-devices  don't start JAX in a child process
+--json
+
+examples:
   loaderkit doctor --json
 """
 
@@ -37,15 +43,6 @@ class SystemCheck:
     good: bool
     text: str
     fix: str = ""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the command."""
-    parser.description = (
-        "Check processors, memory, descriptors, the system's features, versions, devices and a worker."
-    )
-    parser.add_argument("--no-devices", action="store_true", help="don't start JAX in a child process")
-    add_output_argument(parser)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -7,39 +7,31 @@ from typing import Any
 from loaderkit._loader.loader import DataLoader
 
 from .exit_status import ExitStatus, UsageError
-from .output import Output, add_output_argument
+from .output import Output
 from .records import print_records
 from .saved_states import find_saved
-from .user_loader import add_loader_argument, with_loader
+from .user_loader import with_loader
 
 TAKES_ARGUMENTS = True  # those of the script, behind --
 SECONDS = 20.0
-EXAMPLES = """examples:
+HELP = f"""
+Measure a loader with half and twice its workers, its reads alone, and the training step, and say what limits it. The
+function returns a loader, or a loader and a step (a function of a batch). In a training script write
+print(it.explain()) instead. With --step print which records that step has, without reading data; arguments of a script
+stand behind --.
+
+SCRIPT  a script, which runs until its first iter(loader) and no further, or module:function that returns a loader, or a
+        loader and a step
+--seconds S[float]  for all experiments (default: {SECONDS:g})
+--step N[int]  print the records of this step, from 0 on
+--state CKPT  with --step: a saved position of the run, as `loaderkit state` takes it; all that was skipped, resized and
+        replaced until then counts
+--json
+
+examples:
   loaderkit explain train:make_loader --seconds 60
   loaderkit explain train.py --step 1200 --state checkpoints/1000 -- --batch-size 64
 """
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the command."""
-    parser.description = (
-        "Measure a loader with half and twice its workers, its reads alone, and the training step, and say what limits "
-        "it. The function returns a loader, or a loader and a step (a function of a batch). In a training script write "
-        "print(it.explain()) instead. With --step print which records that step has, without reading data; arguments "
-        "of a script stand behind --."
-    )
-    add_loader_argument(parser)
-    parser.add_argument(
-        "--seconds", type=float, metavar="S", help=f"for all experiments (default: {SECONDS:g})"
-    )
-    parser.add_argument("--step", type=int, metavar="N", help="print the records of this step, from 0 on")
-    parser.add_argument(
-        "--state",
-        metavar="CKPT",
-        help="with --step: a saved position of the run, as `loaderkit state` takes it; all that was skipped, resized "
-        "and replaced until then counts",
-    )
-    add_output_argument(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -48,12 +40,12 @@ def run(options: argparse.Namespace) -> int:
         if options.seconds is not None:
             raise UsageError("--seconds: expected no --step, which measures nothing, got both")
         saved = None if options.state is None else find_saved(options.state)
-        return with_loader(options.loader, options.arguments, partial(print_records, options, saved))
+        return with_loader(options.script, options.arguments, partial(print_records, options, saved))
     if options.state is not None:
         raise UsageError(
             "--state: expected with --step N, the step whose records are asked for, got it alone"
         )
-    return with_loader(options.loader, options.arguments, partial(_print, options))
+    return with_loader(options.script, options.arguments, partial(_print, options))
 
 
 def _print(options: argparse.Namespace, loader: DataLoader[Any], step: Any) -> int:

@@ -15,56 +15,30 @@ from loaderkit.formats._index.scan_shard import REMOTE_WINDOW
 from loaderkit.formats._index.shard_set import ShardSet
 
 from .exit_status import ExitStatus, UsageError
-from .open_source import add_source_arguments, named_data, shown_name, usage_errors
-from .output import Output, add_output_argument
+from .open_source import named_data, shown_name, usage_errors
+from .output import Output
 from .printable import counted, printable, size_text
 
 ASKED_SIZES = 16  # of the shards on a server; each is a round trip
 
-EXAMPLES = """examples:
+HELP = """
+Find where each record lies. Local data is indexed at its first use, too; data on a server is indexed by this command
+alone. A command that was stopped goes on with the shards that are left.
+
+SRC..., not -
+-o --output FILE  the index's file (default: where sources look for it)
+--spans-only  leave out where the fields of each record lie: smaller, slower
+--keys  keep the records' keys, for `loaderkit show --find`
+--crc  keep a checksum of each record; reads every byte
+--counts FILE  read no shard: take the records of each from wids' index or Energon's .info.json, or with the word stats
+        from img2dataset's NAME_stats.json beside each; a shard is scanned when its first record is read
+-p --processes N[int]
+--json
+
+examples:
   loaderkit index 'train-{000..009}.tar' --keys
   loaderkit index 's3://bucket/train-{000..009}.tar' -o train.lkx
 """
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the command."""
-    parser.description = (
-        "Find where each record lies. Local data is indexed at its first use, too; data on a server is indexed by this "
-        "command alone. A command that was stopped goes on with the shards that are left."
-    )
-    add_source_arguments(parser, pipe=False)
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", help="the index's file (default: where sources look for it)"
-    )
-    parser.add_argument(
-        "--spans-only",
-        action="store_true",
-        help="leave out where the fields of each record lie: smaller, slower",
-    )
-    parser.add_argument(
-        "--keys", action="store_true", help="keep the records' keys, for `loaderkit show --find`"
-    )
-    parser.add_argument("--crc", action="store_true", help="keep a checksum of each record; reads every byte")
-    parser.add_argument(
-        "--counts",
-        metavar="FILE",
-        help="read no shard: take the records of each from wids' index or Energon's .info.json, or with the word stats "
-        "from img2dataset's NAME_stats.json beside each; a shard is scanned when its first record is read",
-    )
-    add_workers_argument(parser)
-    add_output_argument(parser)
-
-
-def add_workers_argument(parser: argparse.ArgumentParser) -> None:
-    """The option -p."""
-    parser.add_argument(
-        "-p",
-        "--processes",
-        type=int,
-        metavar="N",
-        help="worker processes, 0 for none (default: as many as processors, none for little data)",
-    )
 
 
 def run(options: argparse.Namespace) -> int:

@@ -10,53 +10,37 @@ from numpy.typing import NDArray
 
 from .exit_status import ExitStatus, UsageError
 from .image_header import image_header
-from .open_source import OpenedSource, add_source_arguments, open_source
-from .output import Output, add_output_argument
+from .open_source import OpenedSource, open_source
+from .output import Output
 from .printable import size_text
 from .values import fields_of, text_of
-from .write_output import add_processes_argument
 
-EXAMPLES = """examples:
-  loaderkit inspect 'train-{000..009}.tar'
-  loaderkit inspect people.csv --values --vocabulary 100 -o stats.json
-"""
 SAMPLED_RECORDS = 256
 SAMPLED_SIZES = (
     1 << 20
 )  # records of which the sizes are looked up in an index; more would fault in gigabytes of it
 CHUNK_BYTES = 1 << 20  # of a chunk of lk.ChunkSampler: a request to a server takes as long for less
 BAR = 30  # characters of the longest bar of the histogram
+HELP = f"""
+Say what a set of data files holds: format, shards, records, fields or columns, sizes. With --values what the values of
+each column are like, in one pass: count, minimum, maximum, mean, deviation and quantiles of numbers, lengths of texts,
+mean and deviation of the channels of arrays, and the most frequent words.
 
+SRC...
+--sample N[int]  read N records, spread over the set, for what no index says (default: {SAMPLED_RECORDS})
+--values  read all records: what the values are like
+with --values:
+  -f --fields A,B  these columns alone (default: all)
+  -o --output FILE  write the result as JSON to a file, too, which lk.features take
+  --quantiles N[int]  parts of equal size (default: 4)
+  --vocabulary N[int]  the N most frequent words or integers (default: none)
+  -p --processes N[workers]  worker processes that read and encode (default: 0)
+--json
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the command."""
-    parser.description = (
-        "Say what a set of data files holds: format, shards, records, fields or columns, sizes. With --values what the "
-        "values of each column are like, in one pass: count, minimum, maximum, mean, deviation and quantiles of "
-        "numbers, lengths of texts, mean and deviation of the channels of arrays, and the most frequent words."
-    )
-    add_source_arguments(parser)
-    parser.add_argument(
-        "--sample",
-        type=int,
-        metavar="N",
-        help=f"read N records, spread over the set, for what no index says (default: {SAMPLED_RECORDS})",
-    )
-    parser.add_argument("--values", action="store_true", help="read all records: what the values are like")
-    values = parser.add_argument_group("with --values")
-    values.add_argument("-f", "--fields", metavar="A,B", help="these columns alone (default: all)")
-    values.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        help="write the result as JSON to a file, too, which lk.features take",
-    )
-    values.add_argument("--quantiles", type=int, metavar="N", help="parts of equal size (default: 4)")
-    values.add_argument(
-        "--vocabulary", type=int, metavar="N", help="the N most frequent words or integers (default: none)"
-    )
-    add_processes_argument(values, default=None)
-    add_output_argument(parser)
+examples:
+  loaderkit inspect 'train-{{000..009}}.tar'
+  loaderkit inspect people.csv --values --vocabulary 100 -o stats.json
+"""
 
 
 def run(options: argparse.Namespace) -> int:

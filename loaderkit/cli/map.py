@@ -20,47 +20,32 @@ from loaderkit.formats.map_shards import map_shards
 
 from .exit_status import ExitStatus, UsageError
 from .named_function import named_function
-from .open_source import add_source_arguments, open_source
-from .output import Output, add_output_argument
+from .open_source import open_source
+from .output import Output
 from .printable import counted
-from .write_output import add_processes_argument, data_errors, write_format
+from .write_output import data_errors, write_format
 
 SAMPLE = "sample"  # the base name of a record's files in its folder
 _MOST_STDERR = 500  # characters
 
-EXAMPLES = """examples:
+HELP = """
+Run a shell command on each record, in a folder with its fields as files sample.FIELD, and write the files that are
+there afterwards as the fields of the new record. $KEY is the record's key. The order stays, and a run that was killed
+goes on.
+
+SRC...
+one of!:
+  -c --command SHELL  the command, for sh
+  --call MODULE:FUNCTION  a function of a record that gives one, several or None, instead
+-o --output OUT!  'out-{}.tar': a file a shard; or one file, out.tar
+--shards N[int]  files of 'out-{}.tar' (default: 1)
+--on-error raise|drop[=raise]  what becomes of a record that fails
+-p --processes N[workers=0]
+--json
+
+examples:
   loaderkit map x.tar -c 'cp sample.cls sample.label' -o 'labelled-{}.tar' --shards 2 -p 2
 """
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the command."""
-    parser.description = (
-        "Run a shell command on each record, in a folder with its fields as files sample.FIELD, and write the files "
-        "that are there afterwards as the fields of the new record. $KEY is the record's key. The order stays, and a "
-        "run that was killed goes on."
-    )
-    add_source_arguments(parser)
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("-c", "--command", dest="shell", metavar="SHELL", help="the command, for sh")
-    what.add_argument(
-        "--call",
-        metavar="MODULE:FUNCTION",
-        help="a function of a record that gives one, several or None, instead",
-    )
-    parser.add_argument(
-        "-o",
-        "--output",
-        required=True,
-        metavar="OUT",
-        help="'out-{}.tar': a file a shard; or one file, out.tar",
-    )
-    parser.add_argument("--shards", type=int, metavar="N", help="files of 'out-{}.tar' (default: 1)")
-    parser.add_argument(
-        "--on-error", choices=("raise", "drop"), default="raise", help="what becomes of a record that fails"
-    )
-    add_processes_argument(parser)
-    add_output_argument(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -70,7 +55,9 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"--shards: expected 1 or more, got {shards}")
     if shards > 1 and "{}" not in options.output:
         raise UsageError("--output: expected a name with {} for several shards, as in 'out-{}.tar'")
-    function = ShellCommand(options.shell) if options.call is None else named_function("--call", options.call)
+    function = (
+        ShellCommand(options.command) if options.call is None else named_function("--call", options.call)
+    )
     form = write_format(options.output, None)
     targets = [options.output.replace("{}", f"{number:05d}") for number in range(shards)]
     if found := [target for target in targets if os.path.lexists(target)]:

@@ -20,37 +20,12 @@ from loaderkit.formats._datasets.files import format_of_files, open_files
 from loaderkit.formats._index.find import cached_path, find_index, path_beside
 from loaderkit.formats._index.record_index import RecordIndex
 from loaderkit.formats._index.shard_set import ShardSet
-from loaderkit.formats.built_in import FORMATS
 from loaderkit.formats.indexed import data_parts, distinct_paths
 
 from .exit_status import UsageError
 from .printable import counted
 
 PIPE = "-"
-
-
-def add_source_arguments(parser: argparse.ArgumentParser, *, pipe: bool = True) -> None:
-    """SRC, --format and --storage-option, which all commands on data have. pipe: whether SRC may be "-"."""
-    parser.add_argument(
-        "sources",
-        metavar="SRC",
-        nargs="+",
-        help="data files: paths, patterns, train-{000..012}.tar, train@64, s3://bucket/x.tar; all are one set"
-        + ("; - reads stdin" if pipe else ""),
-    )
-    parser.add_argument(
-        "--format",
-        type=_known_format,
-        metavar="FORMAT",
-        help=f"of the files: {', '.join(each.name for each in FORMATS)}; default: as their names or first bytes say",
-    )
-    parser.add_argument(
-        "--storage-option",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        help="an option for the server, such as region=eu-west-1; may be given several times",
-    )
 
 
 class OpenedSource:
@@ -134,12 +109,12 @@ class NamedData:
 @contextlib.contextmanager
 def named_data(options: argparse.Namespace) -> Iterator[NamedData]:
     """What SRC and the options name; a copy of stdin is there while the block runs."""
-    with _without_pipe(options.sources) as names:
+    with _without_pipe(options.src) as names:
         with usage_errors():
             storage_options = _storage_options(options.storage_option)
-            piped = PIPE in options.sources
+            piped = PIPE in options.src
             data_format = options.format or _format_of(names, storage_options, piped=piped)
-        yield NamedData(names, data_format, storage_options, PIPE in options.sources)
+        yield NamedData(names, data_format, storage_options, PIPE in options.src)
 
 
 @contextlib.contextmanager
@@ -213,13 +188,6 @@ def _tell_of_indexing(shards: ShardSet, kind: str) -> None:
     if sys.stderr.isatty() and not (found or shards.remote):
         count = len(shards.paths)
         print(f"indexing {counted(count, 'shard')}, once", file=sys.stderr)
-
-
-def _known_format(text: str) -> str:
-    try:
-        return registry.of_name(text).name
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error).removeprefix("format: ")) from None
 
 
 def _format_of(names: list[str], storage_options: dict[str, str] | None, *, piped: bool) -> str:

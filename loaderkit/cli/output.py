@@ -1,6 +1,5 @@
 """What a command prints: tables for a terminal, aligned text for a pipe or without rich, or JSON."""
 
-import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -12,11 +11,6 @@ from loaderkit._base.system.progress_bar import progress_bar, rich_console
 from .printable import printable
 
 Row = Sequence[str]
-
-
-def add_output_argument(parser: argparse.ArgumentParser, what: str = "print one JSON document") -> None:
-    """The option --json, which all commands on data have."""
-    parser.add_argument("--json", action="store_true", help=f"{what}; its fields are stable")
 
 
 class Output:

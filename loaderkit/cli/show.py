@@ -13,85 +13,46 @@ from loaderkit.errors import DataFormatError
 
 from .exit_status import ExitStatus, UsageError
 from .named_function import named_function
-from .open_source import OpenedSource, add_source_arguments, open_source
-from .output import Output, add_output_argument
+from .open_source import OpenedSource, open_source
+from .output import Output
 from .page import check_page_name, draw
 from .printable import printable
 from .read_each import read_all, shuffled_keys
 from .table import print_table, table_names
 from .values import MISSING, field_value, fields_of, value_json, value_text
 
-EXAMPLES = """examples:
-  loaderkit show 'train-{000..009}.tar' -n 2
+FIRST_RECORDS = 5
+DRAWN_RECORDS = 64
+NARROWEST = 20  # characters of a value on a narrow terminal
+LONGEST_VALUE = 200  # characters of a value, where --field didn't ask for it
+HELP = f"""
+Show records: text as text, images as their format and size, other values by their first bytes. --raw, --tsv and --out
+show them in another way. The exit status is 1 where --where chooses no record.
+
+SRC...
+-f --field FIELD...  show this field only, in full, or a path into JSON such as json.label; may be given several times
+-n --number NUMBER[int]  of records (default: {FIRST_RECORDS}, with --key 1, with --out {DRAWN_RECORDS}, with --tsv all)
+one of:
+  --key KEY[int]  show from the record with this number on, -1 for the last
+  --find NAME  show the record with this key, such as a tar's 000017
+  --shuffle SEED[int]  show the first records of a shuffled epoch
+--where MODULE:FUNCTION  show the records for which this Python function gives true
+one of:
+  --raw  write the value of the field to stdout, and nothing else; with --json a line for each record
+  --tsv  a line for each record with tabs between its fields, which -f A,B.C names, under one with their names
+  -o --out FILE  draw records: x.png for a sheet of small pictures, x.html for a page
+--no-header  with --tsv: without the line of names
+--image FIELD  with --out: the field to draw (default: the first image)
+--label FIELD  with --out: the field to write under it (default: cls, label, txt, ...)
+--json  print a line of JSON for each record, with --out one document; its fields are stable
+
+examples:
+  loaderkit show 'train-{{000..009}}.tar' -n 2
   loaderkit show x.tar --key 17 -f jpg --raw > 17.jpg
   loaderkit show x.tar --where filters:is_cat -f json.label --raw -n 1
   loaderkit show x.tar --tsv -f __key__,cls > labels.tsv
   loaderkit show x.tar --out page.html --shuffle 0
 """
-FIRST_RECORDS = 5
-DRAWN_RECORDS = 64
-NARROWEST = 20  # characters of a value on a narrow terminal
-LONGEST_VALUE = 200  # characters of a value, where --field didn't ask for it
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the command."""
-    parser.description = (
-        "Show records: text as text, images as their format and size, other values by their first bytes. --raw, --tsv "
-        "and --out show them in another way. The exit status is 1 where --where chooses no record."
-    )
-    add_source_arguments(parser)
-    parser.add_argument(
-        "-f",
-        "--field",
-        action="append",
-        metavar="FIELD",
-        help="show this field only, in full, or a path into JSON such as json.label; may be given several times",
-    )
-    parser.add_argument(
-        "-n",
-        "--number",
-        type=int,
-        help=f"of records (default: {FIRST_RECORDS}, with --key 1, with --out {DRAWN_RECORDS}, with --tsv all)",
-    )
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument("--key", type=int, help="show from the record with this number on, -1 for the last")
-    which.add_argument("--find", metavar="NAME", help="show the record with this key, such as a tar's 000017")
-    which.add_argument(
-        "--shuffle", type=int, metavar="SEED", help="show the first records of a shuffled epoch"
-    )
-    parser.add_argument(
-        "--where",
-        metavar="MODULE:FUNCTION",
-        help="show the records for which this Python function gives true",
-    )
-    how = parser.add_mutually_exclusive_group()
-    how.add_argument(
-        "--raw",
-        action="store_true",
-        help="write the value of the field to stdout, and nothing else; with --json a line for each record",
-    )
-    how.add_argument(
-        "--tsv",
-        action="store_true",
-        help="a line for each record with tabs between its fields, which -f A,B.C names, under one with their names",
-    )
-    how.add_argument(
-        "-o",
-        "--out",
-        metavar="FILE",
-        help="draw records: x.png for a sheet of small pictures, x.html for a page",
-    )
-    parser.add_argument("--no-header", action="store_true", help="with --tsv: without the line of names")
-    parser.add_argument(
-        "--image", metavar="FIELD", help="with --out: the field to draw (default: the first image)"
-    )
-    parser.add_argument(
-        "--label",
-        metavar="FIELD",
-        help="with --out: the field to write under it (default: cls, label, txt, ...)",
-    )
-    add_output_argument(parser, "print a line of JSON for each record, with --out one document")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -48,11 +48,11 @@ def write_split(options: argparse.Namespace, source: Any, data_format: str, out:
     if not len(source):
         raise UsageError("SRC: expected a record or more, got none")
     form = named_format(options.to or (data_format if data_format in registry.writable() else "tar"))
-    first = f"{options.target}-{0:06d}.{form.extension}"
+    first = f"{options.dst}-{0:06d}.{form.extension}"
     check_new(first, overwrite=options.overwrite)
     os.makedirs(os.path.dirname(os.path.abspath(first)), exist_ok=True)
-    folder = f"{options.target}.partial"
-    ours = rf"{re.escape(os.path.basename(options.target))}-\d{{6}}\.{form.extension}({re.escape(DONE)})?"
+    folder = f"{options.dst}.partial"
+    ours = rf"{re.escape(os.path.basename(options.dst))}-\d{{6}}\.{form.extension}({re.escape(DONE)})?"
     asked = None
     if most is None:
         asked = made_of_format(source, {}, form.name, number=options.records)
@@ -112,18 +112,18 @@ def write_by_number(
 
 
 def _name(options: argparse.Namespace, form: WriteFormat, place: int) -> str:
-    name = f"{options.target}-{place:06d}.{form.extension}"
+    name = f"{options.dst}-{place:06d}.{form.extension}"
     check_new(name, overwrite=options.overwrite)
     return name
 
 
 def _partial(options: argparse.Namespace, name: str) -> str:
-    return os.path.join(f"{options.target}.partial", os.path.basename(name))
+    return os.path.join(f"{options.dst}.partial", os.path.basename(name))
 
 
 def _finish(options: argparse.Namespace, names: Sequence[str]) -> None:
     parent = os.path.dirname(os.path.abspath(names[0]))
-    prefix, extension = os.path.basename(options.target), os.path.splitext(names[0])[1]
+    prefix, extension = os.path.basename(options.dst), os.path.splitext(names[0])[1]
     pattern = re.compile(rf"{re.escape(prefix)}-\d{{6}}{re.escape(extension)}")
     others = sorted({*filter(pattern.fullmatch, os.listdir(parent))} - {*map(os.path.basename, names)})
     if others:

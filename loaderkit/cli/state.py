@@ -12,38 +12,27 @@ from loaderkit._plan.state.state import State
 from loaderkit.errors import StateError
 
 from .exit_status import ExitStatus, UsageError
-from .output import Output, add_output_argument
+from .output import Output
 from .saved_states import SavedState, find_saved, loaded
 
 _MOST = 200  # characters of a value that is shown
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the command."""
-    parser.description = (
-        "Look at saved positions. CKPT is a document, the folder of a checkpoint's item, a checkpoint, or a folder of "
-        "checkpoints, of which the newest is taken."
-    )
-    actions = parser.add_subparsers(dest="action", required=True, metavar="show|diff|verify|edit")
-    show = actions.add_parser("show", help="what a state says")
-    show.add_argument("ckpt", metavar="CKPT")
-    diff = actions.add_parser(
-        "diff", help="what differs between two states; exit status 1 where something does"
-    )
-    diff.add_argument("ckpt", metavar="CKPT")
-    diff.add_argument("other", metavar="OTHER")
-    verify = actions.add_parser("verify", help="digests, all files, one step, all streams")
-    verify.add_argument("ckpt", metavar="CKPT")
-    edit = actions.add_parser("edit", help="another position in the same stream, with a new digest")
-    edit.add_argument("ckpt", metavar="CKPT")
-    move = edit.add_mutually_exclusive_group(required=True)
-    move.add_argument("--seek", type=int, metavar="N", help="go to step N")
-    move.add_argument("--skip", type=int, metavar="N", help="leave out the data of the next N steps")
-    edit.add_argument(
-        "-o", "--output", required=True, metavar="OUT", help="the file to write; not one of CKPT's"
-    )
-    for action in (show, diff, verify, edit):
-        add_output_argument(action)
+HELP = """
+Look at saved positions. CKPT is a document, the folder of a checkpoint's item, a checkpoint, or a folder of
+checkpoints, of which the newest is taken.
+"""
+ACTIONS = {  # what each does, and its options
+    "show": "what a state says\nCKPT\n--json",
+    "diff": "what differs between two states; exit status 1 where something does\nCKPT\nOTHER\n--json",
+    "verify": "digests, all files, one step, all streams\nCKPT\n--json",
+    "edit": """another position in the same stream, with a new digest
+CKPT
+one of!:
+  --seek N[int]  go to step N
+  --skip N[int]  leave out the data of the next N steps
+-o --output OUT!  the file to write; not one of CKPT's
+--json""",
+}
 
 
 def run(options: argparse.Namespace) -> int:

@@ -1,6 +1,5 @@
 """A loader of the user's, for commands: of a script's first iter(loader), or of a function module:function."""
 
-import argparse
 import os
 import runpy
 import sys
@@ -13,16 +12,6 @@ from .exit_status import ExitStatus, UsageError
 from .named_function import named_function
 
 OnLoader = Callable[[DataLoader[Any], Any], int]
-
-
-def add_loader_argument(parser: argparse.ArgumentParser) -> None:
-    """The argument that names the loader."""
-    parser.add_argument(
-        "loader",
-        metavar="SCRIPT",
-        help="a script, which runs until its first iter(loader) and no further, or module:function that returns a "
-        "loader, or a loader and a step",
-    )
 
 
 def with_loader(name: str, arguments: list[str], work: OnLoader) -> int:

@@ -1,6 +1,5 @@
 """OUT: records written to a file or to stdout, which commands that make data files share."""
 
-import argparse
 import contextlib
 import os
 import shutil
@@ -28,32 +27,6 @@ from .open_source import PIPE, shown_name
 _WORKER_TRACEBACK = "Traceback of the worker"  # what the note of an error begins with that has one
 # Formats whose writers only append, so that a pipe takes each record when it is written; of others it takes the file.
 STREAMED = frozenset(("tar", "tfrecord", "jsonl"))
-
-
-def add_processes_argument(parser: argparse._ActionsContainer, default: int | None = 0) -> None:
-    """-p: workers that read and encode. default: what it is where it isn't given."""
-    parser.add_argument(
-        "-p",
-        "--processes",
-        type=_processes,
-        default=default,
-        metavar="N",
-        help="worker processes that read and encode (default: 0)",
-    )
-
-
-def written_format(text: str) -> str:
-    """A format that can be written, for argparse."""
-    names = registry.writable()
-    if text not in names:
-        raise argparse.ArgumentTypeError(f"expected one of {', '.join(names)}, got {text}")
-    return text
-
-
-def _processes(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"expected 0 or more, got {text}")
-    return int(text)
 
 
 def write_format(name: str, to: str | None) -> WriteFormat:

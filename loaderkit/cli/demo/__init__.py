@@ -1,26 +1,20 @@
 """`loaderkit demo`: a training run that is killed and resumes exactly. `train.py` is the part to copy."""
 
 import argparse
-from pathlib import Path
 
 from loaderkit.cli.exit_status import UsageError
 
 FEWEST_EPOCHS = 4  # with fewer the training may end before it can be killed
 
-EXAMPLES = """examples:
+HELP = """
+Train a small classifier, kill it, resume it with other workers, and compare.
+
+--directory DIRECTORY[path]  for data, checkpoints and the picture; default: a new temporary directory
+--epochs EPOCHS[int=40]  epochs to train (default: %(default)s)
+
+examples:
   loaderkit demo --epochs 10
 """
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the command."""
-    parser.description = "Train a small classifier, kill it, resume it with other workers, and compare."
-    parser.add_argument(
-        "--directory",
-        type=Path,
-        help="for data, checkpoints and the picture; default: a new temporary directory",
-    )
-    parser.add_argument("--epochs", type=int, default=40, help="epochs to train (default: %(default)s)")
 
 
 def run(options: argparse.Namespace) -> int:

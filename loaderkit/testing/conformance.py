@@ -1,6 +1,7 @@
 """A list of checks on one object: which were run, which were skipped and why, and the error of the first that fails."""
 
-from collections.abc import Callable, Collection, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, NoReturn, TypeVar
 
@@ -28,16 +29,37 @@ class Check(Generic[T]):
     run: Callable[[T], None]
 
 
-def check(
-    checks: list[Check[T]], name: str, promise: str, advice: str
-) -> Callable[[Callable[[T], None]], Callable[[T], None]]:
-    """Adds the function below it to a list of checks; the arguments are those of Check."""
+class Checks(Generic[T]):
+    """The checks of objects of one kind, in the order in which a failure says most; the functions are added by name.
 
-    def add(run: Callable[[T], None]) -> Callable[[T], None]:
-        checks.append(Check(name, promise, advice, run))
-        return run
+    table: a row for each: its name, a colon and the promise, and further in the advice, as in `Check`. Lines that begin
+    with eight spaces go on with the line above.
 
-    return add
+    >>> checks = Checks[int]("even: it is even\\n    Add 1.")
+    >>> @checks("even")
+    ... def _even(number):
+    ...     expect(number % 2 == 0, "an even number", str(number))
+    >>> [(each.name, each.promise, each.advice) for each in checks]
+    [('even', 'it is even', 'Add 1.')]
+    """
+
+    def __init__(self, table: str) -> None:
+        rows = (re.split(r"\n {4}(?! )", row) for row in re.split(r"\n(?! )", table.strip()))
+        texts = ((" ".join(said.split()).partition(": "), " ".join(advice.split())) for said, advice in rows)
+        self._texts = {name: (promise, advice) for (name, _, promise), advice in texts}
+        self._runs: dict[str, Callable[[T], None]] = {}
+
+    def __call__(self, name: str) -> Callable[[Callable[[T], None]], Callable[[T], None]]:
+        """Adds the function below it as the check of this name."""
+
+        def add(run: Callable[[T], None]) -> Callable[[T], None]:
+            self._runs[name] = run
+            return run
+
+        return add
+
+    def __iter__(self) -> Iterator[Check[T]]:
+        return (Check(name, *texts, self._runs[name]) for name, texts in self._texts.items())
 
 
 class Mismatch(Exception):  # noqa: N818 - run_checks makes the error of it
@@ -85,7 +107,7 @@ class ConformanceReport:
 
 
 def run_checks(
-    checks: Sequence[Check[T]],
+    checks: Iterable[Check[T]],
     checked: T,
     *,
     name: str,
@@ -118,6 +140,7 @@ def run_checks(
         raise TypeError(f"skip: expected a list of names of checks, got {skip!r}") from None
     if progress is not None and not isinstance(progress, bool):
         raise TypeError(f"progress: expected True, False or None, got {progress!r}")
+    checks = tuple(checks)
     names = [each.name for each in checks]
     unknown = [wrong for wrong in skip if wrong not in names]
     if unknown:

@@ -15,11 +15,29 @@ from loaderkit.formats.format import Format
 from loaderkit.formats.open import open as open_records
 from loaderkit.formats.write import write
 
-from .conformance import Check, ConformanceReport, Skip, check, expect, expect_same, run_checks
+from .conformance import Checks, ConformanceReport, Skip, expect, expect_same, run_checks
 from .snapshot import snapshot_of
 from .source_checks import check_source
 
-_CHECKS: list[Check["_FormatFiles"]] = []
+_CHECKS = Checks["_FormatFiles"]("""
+known: the format is found by its name and by each of its extensions
+    Call lk.formats.register(format), or give it an entry point in the group loaderkit.formats.
+writer: the writer has the format's name and its first extension
+    lk.write names files by the writer's `extension`, and lk.open knows them by the format's `extensions`.
+file: one file that was written gives the records with their types
+    Let the source give back what the encoder took, or give check_format records as the source gives them.
+list: a list of files gives the records of each in order
+    Let the source take a list of paths, a pattern or one path; the format of a source of one file has one_file=True.
+folder: a folder of files gives the records of each in order
+    Let `folder` be true only for a folder that is one data set, whose path the source takes.
+first bytes: a file whose name says nothing is known by its first bytes
+    Let `begins` look for what each file of the format begins with, and no other; without one leave it None.
+scanner: the scanner finds as many records as were written, and a checksum for each where it is asked for them
+    Let scan give the same starts with checksums=True and without, (records + 1,), and checksums (records,), or None
+        for a format that can't have them.
+source: the source of these files passes check_source, also in a worker process
+    Run check_source(lk.open(path)) alone, until it passes.
+""")
 
 
 def check_format(
@@ -115,12 +133,7 @@ def _opened(what: Any) -> Iterator[Any]:
         getattr(source, "close", bool)()
 
 
-@check(
-    _CHECKS,
-    "known",
-    "the format is found by its name and by each of its extensions",
-    "Call lk.formats.register(format), or give it an entry point in the group loaderkit.formats.",
-)
+@_CHECKS("known")
 def _known(files: _FormatFiles) -> None:
     name = files.format.name
     found = {f"the name {name!r}": registry.find(name)}
@@ -133,54 +146,29 @@ def _known(files: _FormatFiles) -> None:
         )
 
 
-@check(
-    _CHECKS,
-    "writer",
-    "the writer has the format's name and its first extension",
-    "lk.write names files by the writer's `extension`, and lk.open knows them by the format's `extensions`.",
-)
+@_CHECKS("writer")
 def _writer(files: _FormatFiles) -> None:
     said = (files.writer.name, files.writer.extension)
     expected = (files.format.name, *files.format.extensions[:1])
     expect(said == expected, f"a writer of {expected}", str(said))
 
 
-@check(
-    _CHECKS,
-    "file",
-    "one file that was written gives the records with their types",
-    "Let the source give back what the encoder took, or give check_format records as the source gives them.",
-)
+@_CHECKS("file")
 def _file(files: _FormatFiles) -> None:
     files.compare(files.file, "from the file that was written")
 
 
-@check(
-    _CHECKS,
-    "list",
-    "a list of files gives the records of each in order",
-    "Let the source take a list of paths, a pattern or one path; the format of a source of one file has one_file=True.",
-)
+@_CHECKS("list")
 def _list(files: _FormatFiles) -> None:
     files.compare(files.files, "from the list of files that were written")
 
 
-@check(
-    _CHECKS,
-    "folder",
-    "a folder of files gives the records of each in order",
-    "Let `folder` be true only for a folder that is one data set, whose path the source takes.",
-)
+@_CHECKS("folder")
 def _folder(files: _FormatFiles) -> None:
     files.compare(os.path.dirname(files.files[0]), "from the folder that was written")
 
 
-@check(
-    _CHECKS,
-    "first bytes",
-    "a file whose name says nothing is known by its first bytes",
-    "Let `begins` look for what each file of the format begins with, and no other; without one leave it None.",
-)
+@_CHECKS("first bytes")
 def _first_bytes(files: _FormatFiles) -> None:
     begins = files.format.begins
     if begins is None:
@@ -194,13 +182,7 @@ def _first_bytes(files: _FormatFiles) -> None:
     files.compare(files.path("nameless"), "from a file without an extension")
 
 
-@check(
-    _CHECKS,
-    "scanner",
-    "the scanner finds as many records as were written, and a checksum for each where it is asked for them",
-    "Let scan give the same starts with checksums=True and without, (records + 1,), and checksums (records,), or None "
-    "for a format that can't have them.",
-)
+@_CHECKS("scanner")
 def _scanner(files: _FormatFiles) -> None:
     if files.format.scanner is None:
         raise Skip("the format has no scanner")
@@ -220,12 +202,7 @@ def _scanner(files: _FormatFiles) -> None:
         )
 
 
-@check(
-    _CHECKS,
-    "source",
-    "the source of these files passes check_source, also in a worker process",
-    "Run check_source(lk.open(path)) alone, until it passes.",
-)
+@_CHECKS("source")
 def _source(files: _FormatFiles) -> None:
     with _opened(files.files) as source:
         files.pickled_bytes = check_source(source, progress=False).pickled_bytes

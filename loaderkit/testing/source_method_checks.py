@@ -10,11 +10,32 @@ from loaderkit._source.fingerprint import fingerprint_of
 from loaderkit._source.naming import has_names
 from loaderkit._source.optional import advised_calls, advised_chunk, column_reader, many_reader
 
-from .conformance import Check, Skip, check, expect, expect_same
+from .conformance import Checks, Skip, expect, expect_same
 from .snapshot import Snapshot, snapshot_of
 from .source_samples import SourceSamples, as_python, refused
 
-METHOD_CHECKS: list[Check[SourceSamples]] = []
+METHOD_CHECKS = Checks[SourceSamples]("""
+__getitems__: __getitems__ gives what single reads give, for keys in any order and repeated, and none for no key
+    Give one record for each key, in the order of the keys.
+__getitems__ of numpy keys: __getitems__ of an array of keys gives the same records, or an error
+    A loader asks with a list of Python ints; np.asarray(record_keys).tolist() makes one of either.
+__getitems__ beyond the end: __getitems__ with a key beyond the end is an error
+    Raise IndexError, as source[record_key] does.
+take: take gives single reads stacked, leaf by leaf
+    Give a tree of arrays (n, ...) in the order of the keys, each of the dtype that np.stack of the records has.
+take into out: take writes to the arrays of out
+    Fill the arrays of the list out, in the order of the tree, where it is given: a loader looks there, and not at
+        what take returns.
+take beyond the end: take with a key beyond the end is an error
+    Raise IndexError, as source[record_key] does; np.take with mode='wrap' or 'clip' reads another record.
+name: name(record_key) is a str or None and the same again; how long it takes isn't measured
+    Give what a person calls the record, such as its file: errors and the log show it.
+reading advice: read_ahead is an int from 0 on and chunk_records one from 1 on
+    Give whole numbers, 0 calls for a local source, or leave them out: a loader passes over other values.
+fingerprint: the fingerprint is JSON that a state can hold, and the same when it is asked for again
+    Give a dict of strings, finite numbers of at most 64 bits, lists and dicts that says what the data is: no time, no
+        address, no path of this machine.
+""")
 
 
 def _bulk_reader(samples: SourceSamples) -> Callable[..., Any]:
@@ -33,12 +54,7 @@ def _not_used(samples: SourceSamples, name: str, signature: str) -> Callable[...
     raise Skip(f"its {name} isn't used: it has other parameters, or was written for another __getitem__")
 
 
-@check(
-    METHOD_CHECKS,
-    "__getitems__",
-    "__getitems__ gives what single reads give, for keys in any order and repeated, and none for no key",
-    "Give one record for each key, in the order of the keys.",
-)
+@METHOD_CHECKS("__getitems__")
 def _bulk(samples: SourceSamples) -> None:
     read = _bulk_reader(samples)
     for keys in samples.key_lists:
@@ -56,12 +72,7 @@ def _compare_bulk(samples: SourceSamples, got: list[Any], keys: Sequence[int]) -
         samples.compare(key, snapshot_of(record), f"from __getitems__({keys})")
 
 
-@check(
-    METHOD_CHECKS,
-    "__getitems__ of numpy keys",
-    "__getitems__ of an array of keys gives the same records, or an error",
-    "A loader asks with a list of Python ints; np.asarray(record_keys).tolist() makes one of either.",
-)
+@METHOD_CHECKS("__getitems__ of numpy keys")
 def _bulk_of_numpy_keys(samples: SourceSamples) -> None:
     read = _bulk_reader(samples)
     for keys in samples.key_lists:
@@ -75,12 +86,7 @@ def _bulk_of_numpy_keys(samples: SourceSamples) -> None:
             expect_same(expected, got, f"record_key {key}", f"from __getitems__(np.array({keys}))")
 
 
-@check(
-    METHOD_CHECKS,
-    "__getitems__ beyond the end",
-    "__getitems__ with a key beyond the end is an error",
-    "Raise IndexError, as source[record_key] does.",
-)
+@METHOD_CHECKS("__getitems__ beyond the end")
 def _bulk_beyond_the_end(samples: SourceSamples) -> None:
     read = _bulk_reader(samples)
     try:
@@ -90,12 +96,7 @@ def _bulk_beyond_the_end(samples: SourceSamples) -> None:
     raise refused(samples.length, got)
 
 
-@check(
-    METHOD_CHECKS,
-    "take",
-    "take gives single reads stacked, leaf by leaf",
-    "Give a tree of arrays (n, ...) in the order of the keys, each of the dtype that np.stack of the records has.",
-)
+@METHOD_CHECKS("take")
 def _columns(samples: SourceSamples) -> None:
     take = _column_reader(samples)
     for keys in samples.key_lists:
@@ -103,13 +104,7 @@ def _columns(samples: SourceSamples) -> None:
         expect_same(samples.stacked(keys), got, f"take({keys})", "as the records stacked")
 
 
-@check(
-    METHOD_CHECKS,
-    "take into out",
-    "take writes to the arrays of out",
-    "Fill the arrays of the list out, in the order of the tree, where it is given: a loader looks there, and not at "
-    "what take returns.",
-)
+@METHOD_CHECKS("take into out")
 def _columns_into_out(samples: SourceSamples) -> None:
     take = _column_reader(samples)
     for keys in samples.key_lists:
@@ -128,12 +123,7 @@ def _with_other_bytes(array: np.ndarray) -> np.ndarray:
     return np.frombuffer(others, array.dtype).reshape(array.shape)
 
 
-@check(
-    METHOD_CHECKS,
-    "take beyond the end",
-    "take with a key beyond the end is an error",
-    "Raise IndexError, as source[record_key] does; np.take with mode='wrap' or 'clip' reads another record.",
-)
+@METHOD_CHECKS("take beyond the end")
 def _columns_beyond_the_end(samples: SourceSamples) -> None:
     take = _column_reader(samples)
     try:
@@ -143,12 +133,7 @@ def _columns_beyond_the_end(samples: SourceSamples) -> None:
     raise refused(samples.length, got)
 
 
-@check(
-    METHOD_CHECKS,
-    "name",
-    "name(record_key) is a str or None and the same again; how long it takes isn't measured",
-    "Give what a person calls the record, such as its file: errors and the log show it.",
-)
+@METHOD_CHECKS("name")
 def _names(samples: SourceSamples) -> None:
     if not has_names(samples.source):
         raise Skip("the source has no name(record_key)")
@@ -158,12 +143,7 @@ def _names(samples: SourceSamples) -> None:
         expect(name == again, f"name({key}) to be {name!r} again", repr(again))
 
 
-@check(
-    METHOD_CHECKS,
-    "reading advice",
-    "read_ahead is an int from 0 on and chunk_records one from 1 on",
-    "Give whole numbers, 0 calls for a local source, or leave them out: a loader passes over other values.",
-)
+@METHOD_CHECKS("reading advice")
 def _reading_advice(samples: SourceSamples) -> None:
     given = {name: getattr(samples.source, name, None) for name in ("read_ahead", "chunk_records")}
     if all(value is None for value in given.values()):
@@ -173,13 +153,7 @@ def _reading_advice(samples: SourceSamples) -> None:
         expect(value is None or value == used[name], f"{name} to be a whole number", repr(value))
 
 
-@check(
-    METHOD_CHECKS,
-    "fingerprint",
-    "the fingerprint is JSON that a state can hold, and the same when it is asked for again",
-    "Give a dict of strings, finite numbers of at most 64 bits, lists and dicts that says what the data is: no time, "
-    "no address, no path of this machine.",
-)
+@METHOD_CHECKS("fingerprint")
 def _saved_fingerprint(samples: SourceSamples) -> None:
     samples.fingerprint = fingerprint_of(samples.source)
     problem = find_problem(samples.fingerprint, "fingerprint", 1)

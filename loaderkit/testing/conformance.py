@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
 from loaderkit._base.notes import text_of
 from loaderkit.errors import ConformanceError
@@ -13,6 +13,21 @@ from .progress import ProgressLine
 from .snapshot import Snapshot, difference
 
 T = TypeVar("T")
+
+
+class Checked(Protocol):
+    """What the checks of a suite take.
+
+    subject: what is checked, in a few words. pickled_bytes: as in `ConformanceReport`.
+    """
+
+    @property
+    def subject(self) -> str: ...
+    @property
+    def pickled_bytes(self) -> int | None: ...
+
+
+C = TypeVar("C", bound=Checked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +122,7 @@ class ConformanceReport:
 
 
 def run_checks(
-    checks: Iterable[Check[T]],
-    checked: T,
-    *,
-    name: str,
-    subject: str,
-    skip: Collection[str],
-    progress: bool | None,
+    checks: Iterable[Check[C]], checked: C, *, name: str, skip: Collection[str], progress: bool | None
 ) -> ConformanceReport:
     """Runs the checks in order. The global generators are afterwards where they were before.
 
@@ -121,14 +130,17 @@ def run_checks(
         checks: in the order in which a failure says most.
         checked: what each of them takes.
         name: of the public function, for errors and the line of progress.
-        subject: what is checked, in a few words.
         skip: names of checks to leave out, in any iterable; ValueError for a name that no check has.
         progress: whether a line on stderr says how far it is; None where that is a terminal.
 
     ConformanceError for the first that fails.
 
-    >>> even = Check("even", "it is even", "Add 1.", lambda n: expect(n % 2 == 0, "an even number", str(n)))
-    >>> run_checks([even], 3, name="check_number", subject="3", skip=(), progress=False)
+    >>> class Three:
+    ...     subject, pickled_bytes, value = "3", None, 3
+    >>> even = Check(
+    ...     "even", "it is even", "Add 1.", lambda n: expect(n.value % 2 == 0, "an even number", n.subject)
+    ... )
+    >>> run_checks([even], Three(), name="check_number", skip=(), progress=False)
     Traceback (most recent call last):
     loaderkit.errors.ConformanceError: check_number: 3: check 'even': expected an even number, got 3. Add 1.
     """
@@ -140,7 +152,7 @@ def run_checks(
         raise TypeError(f"skip: expected a list of names of checks, got {skip!r}") from None
     if progress is not None and not isinstance(progress, bool):
         raise TypeError(f"progress: expected True, False or None, got {progress!r}")
-    checks = tuple(checks)
+    checks, subject = tuple(checks), checked.subject
     names = [each.name for each in checks]
     unknown = [wrong for wrong in skip if wrong not in names]
     if unknown:
@@ -165,7 +177,7 @@ def run_checks(
             else:
                 passed.append((each.name, each.promise))
     return ConformanceReport(
-        subject=subject, passed=tuple(passed), skipped=tuple(skipped), pickled_bytes=None
+        subject=subject, passed=tuple(passed), skipped=tuple(skipped), pickled_bytes=checked.pickled_bytes
     )
 
 

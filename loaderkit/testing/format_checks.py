@@ -5,7 +5,6 @@ import os
 import shutil
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -82,11 +81,7 @@ def check_format(
         raise ValueError(f"records: expected two or more, got {len(records)}; give some that differ")
     with tempfile.TemporaryDirectory() as folder:
         files = _FormatFiles(format, records, folder)
-        subject = f"the format {format.name}"
-        report = run_checks(
-            _CHECKS, files, name="check_format", subject=subject, skip=skip, progress=progress
-        )
-        return replace(report, pickled_bytes=files.pickled_bytes)
+        return run_checks(_CHECKS, files, name="check_format", skip=skip, progress=progress)
 
 
 class _FormatFiles:
@@ -94,6 +89,7 @@ class _FormatFiles:
 
     def __init__(self, data_format: Format, records: Sequence[Any], folder: str) -> None:
         self.format, self.records = data_format, records
+        self.subject = f"the format {data_format.name}"
         self.pickled_bytes: int | None = None
         self._expected = [snapshot_of(record) for record in records]
         self._folder = folder

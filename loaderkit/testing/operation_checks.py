@@ -109,10 +109,7 @@ def check_operation(
     (made,) = as_operations([operation])
     number = at_least("seed", seed, 0, below=SEED_LIMIT)
     samples = _OperationSamples(OperationCalls(made, elements, number))
-    report = run_checks(
-        _CHECKS, samples, name="check_operation", subject=label_of(made), skip=skip, progress=progress
-    )
-    return replace(report, pickled_bytes=samples.pickled_bytes)
+    return run_checks(_CHECKS, samples, name="check_operation", skip=skip, progress=progress)
 
 
 def _require_copies(element: Any, place: int) -> None:
@@ -132,6 +129,7 @@ class _OperationSamples:
     def __init__(self, calls: OperationCalls) -> None:
         self.calls = calls
         self.operation = calls.operation
+        self.subject = label_of(self.operation)
         self.pickled_bytes: int | None = None
         # Both before it runs: what it keeps while it runs mustn't be in them.
         self.parameters = _said_of(self.operation)
@@ -305,10 +303,8 @@ def _threads(samples: _OperationSamples) -> None:
     if isinstance(samples.operation, Map) and samples.operation.seed_globals:
         raise Skip("a loader runs no Map with seed_globals in threads, which share the global generators")
     calls = samples.calls
-    for results in in_threads(
-        lambda place: snapshot_of(calls(place)), len(calls), lambda place: f"element {place}"
-    ):
-        samples.compare_all(results, "when several threads call it at once")
+    for place, got in in_threads(lambda place: snapshot_of(calls(place)), range(len(calls)), "element"):
+        samples.compare(place, got, "when several threads call it at once")
 
 
 @_CHECKS("parameters")

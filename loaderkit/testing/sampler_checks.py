@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, cast
 
@@ -121,10 +121,7 @@ def check_sampler(
         )
     limit = None if num_records is None else at_least("num_records", num_records, 1)
     samples = _SamplerSamples(sampler, limit, at_least("indices", indices, 2))
-    report = run_checks(
-        _CHECKS, samples, name="check_sampler", subject=samples.subject, skip=skip, progress=progress
-    )
-    return replace(report, pickled_bytes=samples.pickled_bytes)
+    return run_checks(_CHECKS, samples, name="check_sampler", skip=skip, progress=progress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,12 +258,8 @@ def _another_order(samples: _SamplerSamples) -> None:
 
 @_CHECKS("threads")
 def _threads(samples: _SamplerSamples) -> None:
-    places = samples.places
-    for results in in_threads(
-        lambda at: _asked(samples.sampler, places[at]), len(places), lambda at: f"index {places[at]}"
-    ):
-        for index, got in zip(places, results, strict=True):
-            samples.compare(index, got, "when several threads ask at once")
+    for index, got in in_threads(partial(_asked, samples.sampler), samples.places, "index"):
+        samples.compare(index, got, "when several threads ask at once")
 
 
 @_CHECKS("beyond the end")

@@ -5,7 +5,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import cloudpickle
@@ -67,16 +67,15 @@ def without_function_names(text: str) -> str:
     return _FUNCTION_NAMES.sub("", text)
 
 
-def in_threads(job: Callable[[int], T], count: int, name: Callable[[int], str]) -> list[list[T]]:
-    """What each of some threads gets for job(0) to job(count - 1), all of them at once and in different orders.
+def in_threads(job: Callable[[int], T], places: Sequence[int], noun: str) -> list[tuple[int, T]]:
+    """What each of some threads gets for each place by job(place), all of them at once and in different orders.
 
     Args:
         job: runs in the threads. The first error that a thread meets is raised here.
-        count: of calls in each thread.
-        name: of a call, as "record_key 3". Mismatch with one where threads still run after a minute.
+        places: what job takes. noun: for one, such as "record_key". Mismatch where threads still run after a minute.
 
-    >>> in_threads(abs, 3, str)[0]
-    [0, 1, 2]
+    >>> in_threads(abs, range(3), "number")[:3]
+    [(0, 0), (1, 1), (2, 2)]
     """
     begin = threading.Barrier(_THREADS)
     results: list[dict[int, T]] = [{} for _ in range(_THREADS)]
@@ -86,10 +85,10 @@ def in_threads(job: Callable[[int], T], count: int, name: Callable[[int], str]) 
     def work(number: int) -> None:
         try:
             begin.wait()
-            for place in range(count):
-                at = (place + number * count // _THREADS) % count
-                running[number] = at
-                results[number][at] = job(at)
+            first = number * len(places) // _THREADS
+            for place in (*places[first:], *places[:first]):
+                running[number] = place
+                results[number][place] = job(place)
         except BaseException as error:  # noqa: BLE001 - the user's code may raise anything, and end its thread
             errors.append(error)
         finally:
@@ -111,14 +110,14 @@ def in_threads(job: Callable[[int], T], count: int, name: Callable[[int], str]) 
         sys.setswitchinterval(before)
     if errors:
         raise errors[0]
-    waiting = [name(at) for at in dict.fromkeys(running.values())]
+    waiting = [f"{noun} {place}" for place in dict.fromkeys(running.values())]
     if any(thread.is_alive() for thread in threads):
         alive = sum(thread.is_alive() for thread in threads)
         raise Mismatch(
             f"all threads to end within {_MOST_SECONDS:g} seconds",
             f"{alive} of {_THREADS} still running in {', '.join(waiting)}",
         )
-    return [[found[at] for at in range(count)] for found in results]
+    return [(place, found[place]) for found in results for place in places]
 
 
 def in_another_process(job: Callable[[int], Any], count: int) -> list[Any]:

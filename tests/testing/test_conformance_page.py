@@ -1,6 +1,7 @@
 """docs/testing-your-own.md has the checks that there are."""
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from loaderkit.testing.conformance import Check
 from loaderkit.testing.source_method_checks import METHOD_CHECKS
 
 PAGE = (Path(__file__).parents[2] / "docs/testing-your-own.md").read_text()
-CHECKS: dict[str, list[Check]] = {
+CHECKS: dict[str, Iterable[Check]] = {
     "A source": [*source_checks._READ_CHECKS, *METHOD_CHECKS, *source_checks._COPY_CHECKS],
     "A sampler": sampler_checks._CHECKS,
     "An operation": operation_checks._CHECKS,

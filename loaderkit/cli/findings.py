@@ -1,16 +1,42 @@
 """What check finds, and how it is printed."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Literal
 
 from .exit_status import ExitStatus
 from .output import Output
 from .printable import counted
 
-Severity = Literal["error", "warning"]
 SHOWN = 10  # findings of one rule, as text; --json has all
 STYLES = {"error": "bold red", "warning": "bold yellow"}
+_REPLACED = "put the file back that was indexed, or make the index again: `loaderkit index` with the names of the data"
+# A row for each rule: its severity, and what to do where the finding itself doesn't say it.
+_RULES = f"""
+compressed error:
+damaged-index error: remove it; `loaderkit index` makes it again
+other-set error: name the files that were indexed, or make the index again by `loaderkit index`
+missing-shard error: put the file back
+other-size error: {_REPLACED}
+other-content error: {_REPLACED}
+malformed error:
+index-differs error: {_REPLACED}
+unreadable error: get a new copy of the shard, or write it again without the record
+empty-shard warning: remove the file
+uneven-shards warning: loaderkit reads them well; loaders that give each process whole shards lose or repeat records
+small-shards warning:
+fields-differ error: a batch needs the same fields in all its records: give the fields you need by
+        lk.TarDataSource(..., fields=...), or leave such records out by lk.Filter
+empty-value warning: write the records again, or leave them out by lk.Filter
+undecodable error: write the record again; a loader can skip such records by on_record_error='replace'
+duplicate-key warning: source.find gives the first of them; give each record a key of its own where you look records up
+unshuffled-labels warning: shuffle all records while reading: lk.IndexSampler(len(source), shuffle=True, seed=0); with
+        lk.ChunkSampler such chunks need a larger window; `loaderkit convert --shuffle SEED` writes the records shuffled
+"""
+_ROWS = re.finditer(r"(\S+) (error|warning):(.*(?:\n {8}.*)*)", _RULES)
+RULES = {
+    rule: (severity, " ".join(remedy.split())) for rule, severity, remedy in (row.groups() for row in _ROWS)
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,16 +49,16 @@ class Finding:
     """
 
     rule: str
-    severity: Severity
+    severity: str
     location: str
     problem: str
     remedy: str
 
 
-def unreadable(location: str, error: Exception) -> Finding:
-    """The finding of a record that can't be read."""
-    remedy = "get a new copy of the shard, or write it again without the record"
-    return Finding("unreadable", "error", location, str(error), remedy)
+def finding(rule: str, location: str, problem: str, remedy: str = "") -> Finding:
+    """What a rule found; the fields are those of `Finding`, and a remedy is given where the rule has none."""
+    severity, usual = RULES[rule]
+    return Finding(rule, severity, location, problem, remedy or usual)
 
 
 def report(
@@ -43,19 +69,19 @@ def report(
     facts: numbers of what was looked at, for --json. checked: the rules that were applied. nothing: the line for data
     without a finding.
     """
-    out.document({**facts, "checked": list(checked), "findings": [asdict(finding) for finding in findings]})
-    for rule in dict.fromkeys(finding.rule for finding in findings):
-        same = [finding for finding in findings if finding.rule == rule]
+    out.document({**facts, "checked": list(checked), "findings": [asdict(each) for each in findings]})
+    for rule in dict.fromkeys(each.rule for each in findings):
+        same = [each for each in findings if each.rule == rule]
         out.text(f"{same[0].severity} {rule}", style=STYLES[same[0].severity])
-        for finding in same[:SHOWN]:
-            out.text(f"  {finding.location}: {finding.problem}")
+        for each in same[:SHOWN]:
+            out.text(f"  {each.location}: {each.problem}")
         if len(same) > SHOWN:
             out.text(f"  and {len(same) - SHOWN:,} more; --json has all")
-        for remedy in dict.fromkeys(finding.remedy for finding in same if finding.remedy):
+        for remedy in dict.fromkeys(each.remedy for each in same if each.remedy):
             out.text(f"  -> {remedy}")
     if not findings:
         out.text(nothing)
     else:
-        errors = sum(finding.severity == "error" for finding in findings)
+        errors = sum(each.severity == "error" for each in findings)
         out.text(f"{counted(errors, 'error')}, {counted(len(findings) - errors, 'warning')}")
     return ExitStatus.FINDINGS if findings else ExitStatus.DONE

@@ -9,7 +9,7 @@ from loaderkit._storage.addresses import redacted
 from loaderkit.errors import DataFormatError
 from loaderkit.formats import registry
 
-from .findings import Finding
+from .findings import Finding, finding
 from .lint_records import RECORD_RULES, RecordLint, sampled_stretches
 from .lint_shards import SHARD_RULES, lint_shards
 from .open_source import named_data, open_source
@@ -22,9 +22,8 @@ RULES = ("compressed", "malformed", *dict.fromkeys((*SHARD_RULES, *RECORD_RULES)
 def compressed(names: list[str]) -> list[Finding]:
     """A finding for each name of a compressed file."""
     return [
-        Finding(
+        finding(
             "compressed",
-            "error",
             redacted(name),
             "records of a compressed file can't be read by key",
             registry.how_to_unpack(redacted(name)),

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from loaderkit.transforms.decode import ByExtension
 
 from .cards import LABELS
-from .findings import Finding, unreadable
+from .findings import Finding, finding
 from .image_header import image_header
 from .lint_labels import CHUNK, LabelRuns, label_runs
 from .lint_shards import fields_finding
@@ -56,7 +56,7 @@ class RecordLint:
         """The findings about the records with these keys, (n,) rising."""
         for key, record in read_each(self._opened, keys, advance):
             if isinstance(record, Exception):
-                yield unreadable(self._opened.location(key), record)
+                yield finding("unreadable", self._opened.location(key), str(record))
                 continue
             fields = fields_of(record)
             yield from self._undecodable(key, fields)
@@ -76,13 +76,7 @@ class RecordLint:
                 self._decode.map({shown: value})
             except ValueError as error:
                 problem = str(error).partition(": ")[2]
-                yield Finding(
-                    "undecodable",
-                    "error",
-                    self._opened.location(key),
-                    f"field {name}: {problem}",
-                    "write the record again; a loader can skip such records by on_record_error='replace'",
-                )
+                yield finding("undecodable", self._opened.location(key), f"field {name}: {problem}")
 
     def _note(self, key: int, fields: dict[str, Any]) -> None:
         names = frozenset(fields)
@@ -114,23 +108,14 @@ class RecordLint:
         if self._duplicates:
             first, again = self._duplicates[0]
             count = len(self._duplicates)
-            yield Finding(
-                "duplicate-key",
-                "warning",
-                self._opened.location(again),
-                f"its key is that of {self._opened.location(first)}"
-                + (f"; so is that of {count - 1:,} more records that were read" if count > 1 else ""),
-                "source.find gives the first of them; give each record a key of its own where you look records up",
-            )
+            more = f"; so is that of {count - 1:,} more records that were read" if count > 1 else ""
+            problem = f"its key is that of {self._opened.location(first)}{more}"
+            yield finding("duplicate-key", self._opened.location(again), problem)
 
     def _unshuffled(self) -> Iterator[Finding]:
         runs = label_runs(np.array(self._labels, np.int64), np.array(self._keys, np.int64))
         if runs.unshuffled:
-            yield Finding(
-                "unshuffled-labels", "warning", f"field {self._label}", runs_text(runs), "shuffle all records while "
-                "reading: lk.IndexSampler(len(source), shuffle=True, seed=0); with lk.ChunkSampler such chunks need a "
-                "larger window; `loaderkit convert --shuffle SEED` writes the records shuffled",
-            )  # fmt: skip
+            yield finding("unshuffled-labels", f"field {self._label}", runs_text(runs))
 
 
 def runs_text(runs: LabelRuns) -> str:

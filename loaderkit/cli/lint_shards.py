@@ -6,7 +6,7 @@ import numpy as np
 
 from loaderkit.formats._index.record_index import RecordIndex
 
-from .findings import Finding
+from .findings import Finding, finding
 from .open_source import OpenedSource
 from .printable import size_text
 
@@ -30,18 +30,13 @@ def lint_shards(opened: OpenedSource) -> Iterator[Finding]:
 def _records(opened: OpenedSource) -> Iterator[Finding]:
     each = opened.records_each
     for shard in np.flatnonzero(each == 0).tolist():
-        yield Finding("empty-shard", "warning", opened.names[shard], "has no record", "remove the file")
+        yield finding("empty-shard", opened.names[shard], "has no record")
     median = float(np.median(each[each > 0])) if (each > 0).any() else 0.0
     # The last shard of many writers has what is left.
     for shard in np.flatnonzero((each > UNEVEN * median) | (each * UNEVEN < median))[: len(each)].tolist():
         if each[shard] and not (shard == len(each) - 1 and each[shard] < median):
-            yield Finding(
-                "uneven-shards",
-                "warning",
-                opened.names[shard],
-                f"has {each[shard]:,} records, the median shard {median:,.0f}",
-                "loaderkit reads them well; loaders that give each process whole shards lose or repeat records",
-            )
+            problem = f"has {each[shard]:,} records, the median shard {median:,.0f}"
+            yield finding("uneven-shards", opened.names[shard], problem)
 
 
 def _bytes(opened: OpenedSource) -> Iterator[Finding]:
@@ -51,9 +46,8 @@ def _bytes(opened: OpenedSource) -> Iterator[Finding]:
     median = float(np.median(sizes))
     if median < SMALL_SHARD:
         total = int(sizes.sum())
-        yield Finding(
+        yield finding(
             "small-shards",
-            "warning",
             f"{len(sizes):,} shards",
             f"the median shard has {size_text(median)}",
             "on a server each costs a request and a check of its own: put several into one, "
@@ -83,13 +77,9 @@ def _members(opened: OpenedSource, index: RecordIndex) -> Iterator[Finding]:
         empty += zip((keys[records]).tolist(), members.field[places[: len(records)]].tolist())
     yield from _differing(opened, index, first_of, counts)
     for key, field in empty:
-        yield Finding(
-            "empty-value",
-            "warning",
-            opened.location(key),
-            f"its field {index.fields[field]} is empty"
-            + (f" ({empties:,} values are)" if empties > 1 else ""),
-            "write the records again, or leave them out by lk.Filter",
+        others = f" ({empties:,} values are)" if empties > 1 else ""
+        yield finding(
+            "empty-value", opened.location(key), f"its field {index.fields[field]} is empty{others}"
         )
 
 
@@ -125,11 +115,4 @@ def fields_finding(location: str, records: int, fields: set[str], usual: set[str
     lacks, has = sorted(usual - fields), sorted(fields - usual)
     said = [f"{verb} {', '.join(names)}" for verb, names in (("lacks", lacks), ("has also", has)) if names]
     count = "1 record" if records == 1 else f"{records:,} records, this one first,"
-    return Finding(
-        "fields-differ",
-        "error",
-        location,
-        f"{count} {' and '.join(said)}",
-        "a batch needs the same fields in all its records: give the fields you need by "
-        "lk.TarDataSource(..., fields=...), or leave such records out by lk.Filter",
-    )
+    return finding("fields-differ", location, f"{count} {' and '.join(said)}")

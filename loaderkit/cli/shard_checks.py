@@ -13,10 +13,9 @@ from loaderkit.formats._index.record_index import RecordIndex
 from loaderkit.formats._index.scan_shard import reading
 from loaderkit.formats._index.shard_set import ShardSet
 
-from .findings import Finding
+from .findings import Finding, finding
 from .open_source import shown_names
 
-REPLACED = "put the file back that was indexed, or make the index again: `loaderkit index` with the names of the data"
 BLOCK = 1 << 14  # members compared at once
 
 RULES = ("missing-shard", "other-size", "other-content", "malformed", "index-differs")
@@ -59,19 +58,17 @@ class ShardChecks:
         try:
             version = self._ranges.version(shard)
         except FileNotFoundError:
-            yield Finding("missing-shard", "error", name, "there is no such file", "put the file back")
+            yield finding("missing-shard", name, "there is no such file")
             return
         if index is not None:
             was = int(index.shard_sizes[shard])
             if version.size != was:
                 how = f"it had {was:,} bytes when it was indexed, and has {version.size:,}"
-                yield Finding(
-                    "other-size", "error", name, f"at byte {min(was, version.size)}: {how}", REPLACED
-                )
+                yield finding("other-size", name, f"at byte {min(was, version.size)}: {how}")
                 return
             if not has_sample(index, shard, self._ranges):
                 how = "it has the size of the indexed file and other bytes"
-                yield Finding("other-content", "error", name, how, REPLACED)
+                yield finding("other-content", name, how)
         if self._full:
             yield from self._scanned(shard, version.size)
 
@@ -87,22 +84,20 @@ class ShardChecks:
                     checksums=checksums is not None,
                 )
         except Malformed as error:
-            yield Finding(
-                "malformed", "error", name, f"at byte {error.offset}: {error.problem}", error.remedy
-            )
+            yield finding("malformed", name, f"at byte {error.offset}: {error.problem}", error.remedy)
             return
         if index is None:
             return
         first, end = index.records_of(shard)
         for problem in _differences(index, shard, scan, self._format.unit):
-            yield Finding("index-differs", "error", name, problem, REPLACED)
+            yield finding("index-differs", name, problem)
             return
         if checksums is not None and scan.checksums is not None:
             wrong = np.flatnonzero(scan.checksums != checksums[first:end])
             starts = index.starts_of(shard)
             for record in wrong.tolist():
                 problem = f"at byte {starts[record]}: the checksum of the record isn't that of the index"
-                yield Finding("other-content", "error", f"{name}[{record}]", problem, REPLACED)
+                yield finding("other-content", f"{name}[{record}]", problem)
 
 
 def _differences(index: RecordIndex, shard: int, scan: ShardScan, unit: int) -> Iterator[str]:

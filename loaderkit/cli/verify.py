@@ -13,7 +13,7 @@ from loaderkit.formats._index.record_index import RecordIndex
 from loaderkit.formats._index.shard_set import ShardSet
 
 from .exit_status import UsageError
-from .findings import Finding, unreadable
+from .findings import Finding, finding
 from .open_source import NamedData, OpenedSource, open_named, shown_name
 from .output import Output
 from .read_each import read_each
@@ -60,12 +60,10 @@ def _with_index(
         index = RecordIndex(path)
         index.check()
     except DataFormatError as error:
-        remedy = "remove it; `loaderkit index` makes it again"
-        return facts, [Finding("damaged-index", "error", shown_name(path), str(error), remedy)]
+        return facts, [finding("damaged-index", shown_name(path), str(error))]
     facts["records"] = len(index)
     if difference := other_set(index, shards, format):
-        remedy = "name the files that were indexed, or make the index again by `loaderkit index`"
-        return facts, [Finding("other-set", "error", shown_name(path), difference, remedy)]
+        return facts, [finding("other-set", shown_name(path), difference)]
     findings: list[Finding] = []
     with (
         contextlib.closing(ShardChecks(shards, format, index, full=options.full)) as checks,
@@ -89,4 +87,4 @@ def _unreadable(opened: OpenedSource, out: Output) -> Iterator[Finding]:
     with out.progress("records", len(opened)) as advance:
         for key, record in read_each(opened, np.arange(len(opened)), advance):
             if isinstance(record, Exception):
-                yield unreadable(opened.location(key), record)
+                yield finding("unreadable", opened.location(key), str(record))

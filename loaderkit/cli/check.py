@@ -2,16 +2,19 @@
 
 import argparse
 
+import numpy as np
+
+from loaderkit._storage.addresses import redacted
+from loaderkit.errors import DataFormatError
 from loaderkit.formats import registry
 
 from .exit_status import UsageError
-from .findings import Finding, report
-from .lint import RULES as TRAINING_RULES
-from .lint import compressed, linted
-from .open_source import named_data
+from .findings import INDEX_RULES, TRAINING_RULES, Finding, finding, report
+from .lint_records import RecordLint, sampled_stretches
+from .lint_shards import lint_shards
+from .open_source import named_data, open_source
 from .output import Output
-from .verify import RULES as INDEX_RULES
-from .verify import compared, has_index
+from .shard_checks import ShardChecks, compared, has_index, shard_findings
 
 HELP = """
 Compare the data with its index, where it has one, and look for what would harm a training: records that can't be
@@ -68,3 +71,35 @@ def run(options: argparse.Namespace) -> int:
         dict.fromkeys((*INDEX_RULES, *TRAINING_RULES))
     )
     return report(out, findings, facts, rules, f"nothing found in {'; in '.join(said)}")
+
+
+def compressed(names: list[str]) -> list[Finding]:
+    """A finding for each name of a compressed file."""
+    return [
+        finding(
+            "compressed",
+            redacted(name),
+            "records of a compressed file can't be read by key",
+            registry.how_to_unpack(redacted(name)),
+        )
+        for name in names
+        if registry.is_compressed(name)
+    ]
+
+
+def linted(options: argparse.Namespace, out: Output) -> tuple[dict[str, int], list[Finding]]:
+    """What would harm a training, with the numbers of shards and records, and of the records that were read."""
+    try:
+        with open_source(options) as opened:
+            keys = np.arange(len(opened)) if options.all else sampled_stretches(len(opened))
+            facts = {"shards": len(opened.names), "records": len(opened), "records_read": len(keys)}
+            findings = [*lint_shards(opened)]
+            with out.progress("records", len(keys)) as advance:
+                return facts, [*findings, *RecordLint(opened, options.label).findings(keys, advance)]
+    except DataFormatError:  # of the first shard that isn't of its format; there may be more
+        with named_data(options) as data:
+            checks = data.is_scanned and ShardChecks(data.shards(), data.scanner(), None, full=True)
+            malformed = checks and shard_findings(checks, out)
+        if not malformed:
+            raise
+        return {"shards": 0, "records": 0, "records_read": 0}, malformed

@@ -23,7 +23,6 @@ from loaderkit.sources import SubsetDataSource
 
 from .create import table_records
 from .exit_status import ExitStatus, UsageError
-from .mapped_records import mapped_records
 from .named_function import named_function
 from .open_source import (
     PIPE,
@@ -43,6 +42,7 @@ from .write_output import (
     WrittenFile,
     data_errors,
     format_of_target,
+    mapped_records,
     write_file,
     write_source,
 )

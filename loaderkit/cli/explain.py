@@ -1,19 +1,26 @@
 """`loaderkit explain`: whether a loader is the bottleneck, by experiments; with --step, which records a step has."""
 
 import argparse
+import os
+import runpy
+import sys
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
-from loaderkit._loader.loader import DataLoader
+from loaderkit._loader.loader import DataLoader, settings_of
+from loaderkit._order.metadata import RecordMetadata
+from loaderkit._source.naming import namer_of
+from loaderkit.errors import LoaderkitError
 
 from .exit_status import ExitStatus, UsageError
+from .named_function import named_function
 from .output import Output
-from .records import print_records
-from .saved_states import find_saved
-from .user_loader import with_loader
+from .state import SavedState, find_saved
 
 TAKES_ARGUMENTS = True  # those of the script, behind --
 SECONDS = 20.0
+OnLoader = Callable[[DataLoader[Any], Any], int]
 HELP = f"""
 Measure a loader with half and twice its workers, its reads alone, and the training step, and say what limits it. The
 function returns a loader, or a loader and a step (a function of a batch). In a training script write
@@ -59,3 +66,103 @@ def _print(options: argparse.Namespace, loader: DataLoader[Any], step: Any) -> i
     for line in str(said).splitlines():
         out.text(line)
     return ExitStatus.DONE
+
+
+def print_records(
+    options: argparse.Namespace, saved: SavedState | None, loader: DataLoader[Any], step: Any
+) -> int:
+    """Prints the records of step --step of a loader, after `saved` where there is one."""
+    out, ledger = Output(as_json=options.json), {}
+    with iter(loader) as it:
+        try:
+            if saved is not None:
+                it.set_state(saved.documents())
+                ledger = dict(saved.state().losses.ledger)
+            records = it.records(options.step)
+        except (ValueError, IndexError, LoaderkitError) as error:
+            raise UsageError(str(error)) from error
+        sampler, name = it.sampler, namer_of(settings_of(loader).source)
+    length = getattr(sampler, "epoch_length", None) or getattr(sampler, "num_records", None)
+    rows = []
+    for row, record in enumerate(records):
+        entry = {"row": row, **_named(record, record.name)}
+        if record.index in ledger:
+            instead = sampler[ledger[record.index]]
+            assert instead.record_key is not None
+            entry["read_instead"] = _named(instead, name(instead.record_key))
+        rows.append(entry)
+    first, last = records[0].index, records[-1].index
+    epoch = first // length if isinstance(length, int) and length else None
+    out.document({"step": options.step, "epoch": epoch, "records": rows})
+    in_epoch = "" if epoch is None else f"epoch {epoch:,}, "
+    out.text(f"step {options.step:,}, {in_epoch}indices {first:,}..{last:,}", style="bold")
+    for entry in rows:
+        out.text(f"  row {entry['row']}  {_line_of(entry)}")
+    return ExitStatus.DONE
+
+
+def _named(record: RecordMetadata, name: str | None) -> dict[str, Any]:
+    return {"index": record.index, "record_key": record.record_key, "name": name}
+
+
+def _line_of(entry: dict[str, Any]) -> str:
+    text = f"index {entry['index']:,}  record_key {entry['record_key']:,}"
+    text += "" if entry["name"] is None else f"  {entry['name']}"
+    if "read_instead" in entry:
+        text += f"  is bad; read instead: {_line_of(entry['read_instead'])}"
+    return text
+
+
+def with_loader(name: str, arguments: list[str], work: OnLoader) -> int:
+    """Does something with the loader that is named.
+
+    A script has no finally, no exit handler and no last checkpoint: the process ends within its iter(loader). What it
+    did before has happened.
+
+    Args:
+        name: a script's path, or module:function.
+        arguments: the script's.
+        work: takes the loader, and the step where the function gave one; gives the exit status.
+    """
+    if ":" in name and not os.path.exists(name):
+        loader, step = _of_function(name)
+        return work(loader, step)
+    if not os.path.isfile(name):
+        raise UsageError(f"SCRIPT: expected a script or module:function, got {name}, which isn't there")
+    iterate = DataLoader.__iter__
+
+    def hook(loader: DataLoader[Any]) -> NoReturn:
+        status = int(ExitStatus.UNREADABLE)
+        DataLoader.__iter__ = iterate  # type: ignore[method-assign]
+        try:
+            status = work(loader, None)
+        except UsageError as error:
+            print(f"loaderkit: {error}", file=sys.stderr)
+            status = int(ExitStatus.USAGE)
+        except BaseException as error:  # noqa: BLE001 - the process ends here
+            print(f"loaderkit: {type(error).__name__}: {error}", file=sys.stderr)
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(status)
+
+    DataLoader.__iter__ = hook  # type: ignore[method-assign]
+    sys.argv = [name, *arguments]
+    sys.path.insert(0, os.path.dirname(os.path.abspath(name)))
+    try:
+        runpy.run_path(name, run_name="__main__")
+    finally:
+        DataLoader.__iter__ = iterate  # type: ignore[method-assign]
+    raise UsageError(
+        f"SCRIPT: expected one that iterates over a loader, got {name}, which ended without iter(loader)"
+    )
+
+
+def _of_function(name: str) -> tuple[DataLoader[Any], Any]:
+    made = named_function("MODULE:FUNCTION", name)()
+    loader, step = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
+    if not isinstance(loader, DataLoader):
+        raise UsageError(
+            f"MODULE:FUNCTION: expected one that returns a loader, got a {type(loader).__name__}"
+        )
+    return loader, step

@@ -38,6 +38,15 @@ RULES = {
     rule: (severity, " ".join(remedy.split())) for rule, severity, remedy in (row.groups() for row in _ROWS)
 }
 
+INDEX_RULES = (
+    "damaged-index", "other-set", "missing-shard", "other-size", "other-content", "malformed", "index-differs",
+    "unreadable",
+)  # fmt: skip
+TRAINING_RULES = (
+    "compressed", "malformed", "empty-shard", "uneven-shards", "small-shards", "fields-differ", "empty-value",
+    "unreadable", "undecodable", "duplicate-key", "unshuffled-labels",
+)  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:

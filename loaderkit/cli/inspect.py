@@ -1,12 +1,15 @@
 """`loaderkit inspect`: what a set of data files holds."""
 
 import argparse
+import json
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from loaderkit._base.system.whole_file import whole_file
 
 from .exit_status import ExitStatus, UsageError
 from .image_header import image_header
@@ -16,10 +19,10 @@ from .printable import size_text
 from .values import fields_of, text_of
 
 SAMPLED_RECORDS = 256
-SAMPLED_SIZES = (
-    1 << 20
-)  # records of which the sizes are looked up in an index; more would fault in gigabytes of it
+SAMPLED_SIZES = 1 << 20  # records whose sizes are looked up in an index; more would fault in gigabytes of it
 CHUNK_BYTES = 1 << 20  # of a chunk of lk.ChunkSampler: a request to a server takes as long for less
+QUANTILES = 4
+SHOWN_TERMS = 5  # words, quantiles and channels of a column
 BAR = 30  # characters of the longest bar of the histogram
 HELP = f"""
 Say what a set of data files holds: format, shards, records, fields or columns, sizes. With --values what the values of
@@ -46,8 +49,6 @@ examples:
 def run(options: argparse.Namespace) -> int:
     """Prints what the set holds, or what its values are like."""
     if options.values:
-        from .stats import print_values  # the passes over a data set take a while to import
-
         if options.sample is not None:
             raise UsageError("--sample: expected no --values, which reads all records, got both")
         return print_values(options)
@@ -135,11 +136,7 @@ def _spread(numbers: NDArray[np.int64]) -> dict[str, Any]:
 def summary_of(opened: OpenedSource, sample: int) -> Summary:
     """Reads `sample` records and the index, where there is one."""
     total = len(opened)
-    keys = (
-        np.unique(np.linspace(0, total - 1, min(sample, total)).astype(np.int64))
-        if total
-        else np.zeros(0, np.int64)
-    )
+    keys = np.unique(np.linspace(0, max(total - 1, 0), min(sample, total)).astype(np.int64))
     fields: dict[str, FieldSummary] = {}
     read_bytes = np.zeros(len(keys), np.int64)
     for place, record in enumerate(opened.read(keys) if total else []):
@@ -186,31 +183,21 @@ def _kind_of(value: Any) -> tuple[str, int]:
 def _print(out: Output, summary: Summary) -> None:
     first, *more = summary.names or ["no shard"]
     out.text(first + (f" and {len(more)} more" if more else ""), style="bold")
-    spread = _spread(summary.records_each) if summary.names else dict.fromkeys(("min", "median", "max"), 0)
-    same = spread["min"] == spread["max"]
-    each = (
-        f"{spread['min']:,}"
-        if same
-        else f"{spread['min']:,} to {spread['max']:,}, median {spread['median']:,}"
-    )
-    count = int(summary.records_each.sum())
-    facts = [
-        ("format", summary.format),
-        ("shards", f"{len(summary.names):,}"),
-        ("records", f"{count:,}" + (f"; {each} in a shard" if more else "")),
-        (
-            "bytes",
-            "unknown" if summary.nbytes is None else f"{size_text(summary.nbytes)} ({summary.nbytes:,})",
-        ),
-    ]
-    if len(summary.record_bytes):
-        facts += [
-            (
-                "record",
-                f"{_sizes_text(summary.record_bytes)}{_sample_text(len(summary.record_bytes), count)}",
-            ),
-            ("chunk", f"lk.ChunkSampler(..., chunk={summary.chunk}) for {size_text(CHUNK_BYTES)} of records"),
-        ]
+    count, sizes = int(summary.records_each.sum()), summary.record_bytes
+    records = f"{count:,}"
+    if more:
+        least, median, _, most = _spread(summary.records_each).values()
+        records += (
+            f"; {least:,}" + (f" to {most:,}, median {median:,}" if most > least else "") + " in a shard"
+        )
+    nbytes = "unknown" if summary.nbytes is None else f"{size_text(summary.nbytes)} ({summary.nbytes:,})"
+    facts = [("format", summary.format), ("shards", f"{len(summary.names):,}"), ("records", records)]
+    facts.append(("bytes", nbytes))
+    if len(sizes):
+        said = ", ".join(f"{name} {size_text(size)}" for name, size in _spread(sizes).items())
+        facts.append(("record", said if len(sizes) == count else f"{said} ({len(sizes):,} of them)"))
+        chunk = f"lk.ChunkSampler(..., chunk={summary.chunk}) for {size_text(CHUNK_BYTES)} of records"
+        facts.append(("chunk", chunk))
     out.facts(facts)
     if summary.fields:
         out.text()
@@ -225,18 +212,9 @@ def _print(out: Output, summary: Summary) -> None:
         ]
         title = f"fields of {summary.sampled:,} records"
         out.table(["field", "kind", ">records", ">min", ">median", ">max"], rows, title=title)
-    if len(summary.record_bytes) > 1:
+    if len(sizes) > 1:
         out.text()
-        out.table([">bytes", ">records", ""], histogram(summary.record_bytes))
-
-
-def _sizes_text(sizes: NDArray[np.int64]) -> str:
-    spread = _spread(sizes)
-    return ", ".join(f"{name} {size_text(spread[name])}" for name in ("min", "median", "mean", "max"))
-
-
-def _sample_text(sampled: int, records: int) -> str:
-    return "" if sampled == records else f" ({sampled:,} of them)"
+        out.table([">bytes", ">records", ""], histogram(sizes))
 
 
 def histogram(sizes: NDArray[np.int64]) -> list[list[str]]:
@@ -259,3 +237,51 @@ def histogram(sizes: NDArray[np.int64]) -> list[list[str]]:
         ]
         for i, count in enumerate(counts.tolist())
     ]
+
+
+def print_values(options: argparse.Namespace) -> int:
+    """Prints the statistics of the columns, and writes them to -o."""
+    # The passes over a data set take a while to import.
+    from loaderkit.offline.column_counts import column_stats
+
+    from .write_output import data_errors
+
+    columns = None if options.fields is None else [name for name in options.fields.split(",") if name]
+    with open_source(options) as opened, data_errors():
+        found = column_stats(
+            opened.source,
+            columns,
+            quantiles=QUANTILES if options.quantiles is None else options.quantiles,
+            vocabulary=options.vocabulary or 0,
+            worker_count=options.processes or 0,
+        )
+    if options.output is not None:
+        with whole_file(options.output) as file:
+            file.write(json.dumps(found, indent=2).encode() + b"\n")
+    out = Output(as_json=options.json)
+    out.document(found)
+    rows = [[name, *_cells(column)] for name, column in found["columns"].items()]
+    out.table(["column", "kind", ">count", ">missing", ">min", ">max", ">mean", ">std", "more"], rows)
+    return ExitStatus.DONE
+
+
+def _cells(column: dict[str, Any]) -> list[str]:
+    numbers = [_number(column.get(name)) for name in ("min", "max", "mean", "std")]
+    more = []
+    if "length" in column:
+        length = column["length"]
+        more.append(f"lengths {length['min']:g} to {length['max']:g}, mean {length['mean']:.4g}")
+    if "channels" in column and len(column["channels"]["mean"]) <= SHOWN_TERMS:
+        means = ", ".join(f"{mean:.4g}" for mean in column["channels"]["mean"])
+        more.append(f"channels' means {means}")
+    if "quantiles" in column:
+        more.append("quantiles " + ", ".join(f"{value:.4g}" for value in column["quantiles"][:SHOWN_TERMS]))
+    if "vocabulary" in column:
+        more.append(
+            "words " + ", ".join(f"{term} {count}" for term, count in column["vocabulary"][:SHOWN_TERMS])
+        )
+    return [column["kind"], f"{column['count']:,}", f"{column['missing']:,}", *numbers, "; ".join(more)]
+
+
+def _number(value: Any) -> str:
+    return "" if value is None else f"{value:.4g}"

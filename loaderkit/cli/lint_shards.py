@@ -16,8 +16,6 @@ SMALL_SHARD = 8 << 20
 FEWEST_SHARDS = 4  # of which small ones are worth a word
 BLOCK = 1 << 16  # records looked up in the index at once
 
-SHARD_RULES = ("empty-shard", "uneven-shards", "small-shards", "fields-differ", "empty-value")
-
 
 def lint_shards(opened: OpenedSource) -> Iterator[Finding]:
     """The findings about shards, and those that an index of members gives about all records."""

@@ -1,5 +1,8 @@
-"""The check of one shard against its index: a data source with a record for each shard, so that workers share them."""
+"""The data against its index. The check of a shard is a record of a data source, so that workers share them."""
 
+import argparse
+import contextlib
+import os
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -8,17 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._codecs.scan import Malformed, Scanner, ShardScan
+from loaderkit.errors import DataFormatError
 from loaderkit.formats._index.check import has_sample
+from loaderkit.formats._index.find import cached_path, other_set, path_beside
 from loaderkit.formats._index.record_index import RecordIndex
 from loaderkit.formats._index.scan_shard import reading
 from loaderkit.formats._index.shard_set import ShardSet
 
+from .exit_status import UsageError
 from .findings import Finding, finding
-from .open_source import shown_names
+from .open_source import NamedData, OpenedSource, open_named, shown_name, shown_names
+from .output import Output
+from .read_each import read_each
 
 BLOCK = 1 << 14  # members compared at once
-
-RULES = ("missing-shard", "other-size", "other-content", "malformed", "index-differs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +145,21 @@ def _other_member(index: RecordIndex, shard: int, scan: ShardScan, unit: int) ->
     return None
 
 
-def check_each(checks: ShardChecks, worker_count: int) -> Generator[ShardFindings]:
-    """What is found in each shard, in order.
+def shard_findings(checks: ShardChecks, out: Output, *, worker_count: int = 0) -> list[Finding]:
+    """What is found in the shards, in order. checks: of them, which are closed. worker_count: processes, 0 for none."""
+    findings: list[Finding] = []
+    with (
+        contextlib.closing(checks),
+        out.progress("shards", len(checks)) as advance,
+        contextlib.closing(_each(checks, worker_count)) as found,
+    ):
+        for shard in found:
+            findings += shard.findings
+            advance(1)
+    return findings
 
-    checks: of the shards. worker_count: processes, 0 for none.
-    """
+
+def _each(checks: ShardChecks, worker_count: int) -> Generator[ShardFindings]:
     if not worker_count:
         yield from map(checks.__getitem__, range(len(checks)))
         return
@@ -155,3 +171,60 @@ def check_each(checks: ShardChecks, worker_count: int) -> Generator[ShardFinding
     )
     with iter(loader) as found:
         yield from found
+
+
+def has_index(options: argparse.Namespace, data: NamedData) -> bool:
+    """Whether the data has an index that it can be compared with."""
+    return data.is_scanned and _index_path(options, data.shards(), data.scanner().kind) is not None
+
+
+def compared(
+    options: argparse.Namespace, data: NamedData, out: Output
+) -> tuple[dict[str, int], list[Finding]]:
+    """What differs between the data and its index, with the numbers of shards and records that were compared.
+
+    Data of a format that has its own index is read. UsageError for data without an index.
+    """
+    if data.is_scanned:
+        return _with_index(data, out, options)
+    with open_named(data) as opened:
+        facts = {"shards": len(opened.names), "records": len(opened)}
+        return facts, list(_unreadable(opened, out))
+
+
+def _index_path(options: argparse.Namespace, shards: ShardSet, kind: str) -> str | None:
+    candidates = [options.index] if options.index else [path_beside(shards), cached_path(shards, kind)]
+    return next((path for path in candidates if path and os.path.exists(path)), None)
+
+
+def _with_index(
+    data: NamedData, out: Output, options: argparse.Namespace
+) -> tuple[dict[str, int], list[Finding]]:
+    shards, format = data.shards(), data.scanner()  # noqa: A001 - the word of the field
+    path = _index_path(options, shards, format.kind)
+    if path is None:
+        raise UsageError(
+            "SRC: expected data with an index, got none; `loaderkit index` with the same names makes it"
+        )
+    facts = {"shards": len(shards.paths), "records": 0}
+    try:
+        index = RecordIndex(path)
+        index.check()
+    except DataFormatError as error:
+        return facts, [finding("damaged-index", shown_name(path), str(error))]
+    facts["records"] = len(index)
+    if difference := other_set(index, shards, format):
+        return facts, [finding("other-set", shown_name(path), difference)]
+    checks = ShardChecks(shards, format, index, full=options.full)
+    findings = shard_findings(checks, out, worker_count=options.processes or 0)
+    if options.full and not findings:
+        with open_named(data, index, verify=True) as opened:
+            findings += _unreadable(opened, out)
+    return facts, findings
+
+
+def _unreadable(opened: OpenedSource, out: Output) -> Iterator[Finding]:
+    with out.progress("records", len(opened)) as advance:
+        for key, record in read_each(opened, np.arange(len(opened)), advance):
+            if isinstance(record, Exception):
+                yield finding("unreadable", opened.location(key), str(record))

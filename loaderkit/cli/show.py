@@ -1,9 +1,11 @@
 """`loaderkit show`: records as readable text, the bytes of one field, lines of a table, or pictures."""
 
 import argparse
+import contextlib
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,14 +13,15 @@ from numpy.typing import NDArray
 
 from loaderkit.errors import DataFormatError
 
+from .cards import card_of
+from .contact_sheet import contact_sheet
 from .exit_status import ExitStatus, UsageError
+from .html_page import html_page
 from .named_function import named_function
 from .open_source import OpenedSource, open_source
 from .output import Output
-from .page import check_page_name, draw
-from .printable import printable
+from .printable import printable, size_text
 from .read_each import read_all, shuffled_keys
-from .table import print_table, table_names
 from .values import MISSING, field_value, fields_of, value_json, value_text
 
 FIRST_RECORDS = 5
@@ -202,3 +205,88 @@ def _write(out: Output, key: int, location: str, fields: dict[str, Any]) -> None
         text = value if isinstance(value, str) else json.dumps(value_json(value), ensure_ascii=False)
         value = (text + "\n").encode("utf-8", "surrogateescape")
     sys.stdout.buffer.write(value)
+
+
+def table_names(given: list[str] | None) -> list[str]:
+    """The names of the columns. given: by -f, each may have several with commas between."""
+    names = [name.strip() for each in given or [""] for name in each.split(",")]
+    if not all(names) or len({*names}) < len(names):
+        said = ",".join(given or []) or "none"
+        raise UsageError(f"--field: expected names with commas between, each once, got {said!r}")
+    return names
+
+
+def print_table(out: Output, records: Iterable[tuple[int, Any]], names: list[str], *, header: bool) -> int:
+    """Prints a line for each record.
+
+    records: (key, record). names: of the fields. header: whether their names come first.
+    """
+    seen, count = dict.fromkeys(names, False), 0
+    if header and not out.as_json:
+        print("\t".join(map(printable, names)))
+    for _, record in records:
+        count += 1
+        row = {name: field_value(record, name, None) for name in names}
+        for name, value in row.items():
+            seen[name] |= value is not None
+        out.document({name: value_json(value) for name, value in row.items()})
+        if not out.as_json:
+            print("\t".join(map(_cell, row.values())))
+    for name, found in seen.items():
+        if count and not found:
+            raise UsageError(f"--field: expected fields that records have, got {name!r}, which none has")
+    return ExitStatus.DONE
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    told = value_json(value)
+    text = told if isinstance(told, str) else json.dumps(told, ensure_ascii=False)
+    with contextlib.suppress(AttributeError):
+        text = text.rstrip("\n")  # of a text file
+    return printable(text)
+
+
+def check_page_name(name: str) -> None:
+    """UsageError for a file that is neither a picture nor a page."""
+    if Path(name).suffix.lower() not in (".png", ".html", ".htm"):
+        raise UsageError(f"--out: expected a name that ends in .png or .html, got {name!r}")
+
+
+def draw(
+    out: Output,
+    options: argparse.Namespace,
+    opened: OpenedSource,
+    keys: NDArray[np.int64],
+    records: Iterator[tuple[int, Any]],
+) -> int:
+    """Writes the picture or the page --out.
+
+    keys: (n,) int64, of the records that are read. records: (key, record), those of them to draw.
+    """
+    cards = []
+    with out.progress("records", len(keys)) as advance:
+        for key, record in records:
+            cards.append(card_of(key, record, image_field=options.image, label_field=options.label))
+            advance(1)
+    path, title = Path(options.out), printable(_title(opened))
+    how = "in order" if options.shuffle is None else f"shuffled with seed {options.shuffle}"
+    subtitle = f"{len(cards):,} of {len(opened):,} records, {how}"
+    if path.suffix.lower() == ".png":
+        content = contact_sheet(cards, title, subtitle)
+    else:
+        content = html_page(cards, title, subtitle).encode()
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise UsageError(f"--out: {error}") from error
+    images = sum(card.image is not None for card in cards)
+    out.document({"output": str(path), "records": len(cards), "images": images, "bytes": len(content)})
+    out.text(f"{path}: {len(cards):,} records, {images:,} with an image, {size_text(len(content))}")
+    return ExitStatus.DONE
+
+
+def _title(opened: OpenedSource) -> str:
+    first, *more = (name.rpartition("/")[2] for name in opened.names)
+    return first + (f" and {len(more)} more" if more else "")

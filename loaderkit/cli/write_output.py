@@ -2,16 +2,19 @@
 
 import contextlib
 import os
+import pickle
 import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from types import GeneratorType
 from typing import Any
 
 from loaderkit._base.notes import notes_of
 from loaderkit._base.system.whole_file import partial_file
+from loaderkit._loader.one_pass import one_pass
 from loaderkit.errors import DataFormatError
 from loaderkit.formats import registry
 from loaderkit.formats._writing.parallel_encoding import encoded_by_workers
@@ -20,6 +23,7 @@ from loaderkit.formats._writing.shard_jobs import sync
 from loaderkit.formats._writing.shard_stream import shard_writer
 from loaderkit.formats._writing.write_format import RecordEncoder, WriteFormat
 from loaderkit.formats._writing.write_format import write_format as format_of
+from loaderkit.transforms import Map
 
 from .exit_status import UsageError
 from .open_source import PIPE, shown_name
@@ -155,3 +159,31 @@ def _fill(path: str, form: WriteFormat, encoder: RecordEncoder, encoded: Iterabl
             writer.add(each)
             count += 1
     return WrittenFile(count, writer.nbytes if path.startswith("/dev/fd/") else os.path.getsize(path))
+
+
+class _PickledOutputs:
+    # Pickled, since a loader makes arrays of numbers.
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self._function = function
+
+    def __call__(self, record: Any) -> bytes:
+        found = self._function(record)
+        if isinstance(found, GeneratorType):
+            found = list(found)
+        outputs = [] if found is None else found if isinstance(found, list) else [found]
+        return pickle.dumps(outputs, protocol=5)
+
+
+def mapped_records(function: Callable[[Any], Any], source: Any, worker_count: int) -> Iterator[Any]:
+    """The function's records, as `lk.offline.map_shards` takes them.
+
+    function: takes a record and gives one, a list of them, or None for none. source: of the records. worker_count:
+    processes.
+
+    >>> list(mapped_records(lambda number: [number] * number, range(3), 0))
+    [1, 2, 2]
+    """
+    loader = one_pass(source, [Map(_PickledOutputs(function))], worker_count=worker_count)
+    with loader, iter(loader) as found:
+        for outputs in found:
+            yield from pickle.loads(outputs)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from small_archives import tar_of
 
 from loaderkit.cli import open_source
-from loaderkit.cli.lint_labels import label_runs
+from loaderkit.cli.lint_records import label_runs
 
 
 class Shards:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from small_archives import tar_of
 
 import loaderkit as lk
-from loaderkit.cli.value_order import order_of
+from loaderkit.cli.sort import order_of
 
 
 def records_of(path):

@@ -15,7 +15,7 @@ from loaderkit._storage.cache.settings import Cache
 from loaderkit._storage.patterns import file_parts
 from loaderkit.formats import registry
 from loaderkit.formats._writing.shard_function import unchanged
-from loaderkit.formats._writing.write_format import write_format as named_format
+from loaderkit.formats._writing.write_format import WriteFormat, write_format
 from loaderkit.formats.map_shards import map_shards
 from loaderkit.formats.tar.unpacking import unpacked_parts
 from loaderkit.formats.write import write
@@ -26,25 +26,24 @@ from .exit_status import ExitStatus, UsageError
 from .named_function import named_function
 from .open_source import (
     PIPE,
-    NamedData,
     OpenedSource,
     named_data,
     open_named,
     shown_name,
     usage_errors,
 )
+from .options import check_pairs
 from .output import Output
 from .printable import counted
 from .read_each import shuffled_keys
 from .sort import open_scattered, sorted_keys
 from .split import check_split, write_split
 from .write_output import (
-    WrittenFile,
+    check_records,
     data_errors,
     format_of_target,
     mapped_records,
     write_file,
-    write_source,
 )
 
 HELP = """
@@ -103,32 +102,35 @@ def run(options: argparse.Namespace) -> int:
     out = Output(as_json=options.json)
     if options.from_table:
         with table_records(options.src[0], options.folder or ".") as records:
-            name = _target_format(options, "tar")
-            written = write_file(options.dst, records, named_format(name), overwrite=options.overwrite)
-        return _report(options, out, name, written.records, 1, written)
+            form = _target_format(options, "tar")
+            written = write_file(options.dst, records, form, overwrite=options.overwrite)
+        return _report(options, out, form, written, 1, written)
     function: Callable[[Any], Any] = unchanged
     if options.call is not None:
         function = named_function("--call", options.call)
-    with _unpacked(options.src) as names:
-        options.src = names
-        with named_data(options) as data, _opened(options, data) as opened:
-            source = _ordered(options, opened, out)
-            if options.prefix:
-                return write_split(options, source, opened.format, out)
-            name = _target_format(options, opened.format)
-            _check_target(options)
-            if _is_file(options):
-                return _report(
-                    options, out, name, len(source), 1, _write_one(options, source, function, name)
-                )
-            files = _write_folder(options, source, function, name)
-            return _report(options, out, name, len(source), files, None)
+    opening = open_named if options.by is None else open_scattered
+    with _unpacked(options.src) as options.src, named_data(options) as data, opening(data) as opened:
+        source = _ordered(options, opened, out)
+        if options.prefix:
+            return write_split(options, source, opened.format, out)
+        form = _target_format(options, opened.format)
+        _check_target(options)
+        if not _is_file(options):
+            files = _write_folder(options, source, function, form)
+            return _report(options, out, form, len(source), files, None)
+        check_records(source)
+        if function is unchanged:
+            records, workers = source, options.processes
+        else:
+            records, workers = mapped_records(function, source, options.processes), None
+        written = write_file(options.dst, records, form, overwrite=options.overwrite, worker_count=workers)
+        return _report(options, out, form, len(source), 1, written)
 
 
 def _check(options: argparse.Namespace) -> None:
     if options.number is not None and options.number < 1:
         raise UsageError(f"--number: expected 1 or more, got {options.number}")
-    _check_pairs(options)
+    check_pairs(options, _ONLY_WITH, _NOT_WITH)
     if options.from_table and len(options.src) > 1:
         raise UsageError(f"SRC: expected one table with --from-table, got {len(options.src)}")
     if options.from_table and not _is_file(options):
@@ -150,24 +152,6 @@ def _check(options: argparse.Namespace) -> None:
             options.shard_bytes = number_of_bytes("--shard-bytes", options.shard_bytes)
 
 
-def _check_pairs(options: argparse.Namespace) -> None:
-    given = {name for name, value in vars(options).items() if value is not None and value is not False}
-    for needed, names in _ONLY_WITH.items():
-        if needed not in given:
-            for name in names:
-                if name in given:
-                    raise UsageError(f"{_option(name)}: expected with {_option(needed)}, got it without")
-    for chosen, names in _NOT_WITH.items():
-        if chosen in given:
-            for name in names:
-                if name in given:
-                    raise UsageError(f"{_option(name)}: expected no {_option(chosen)}, got both")
-
-
-def _option(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
-
-
 def _check_target(options: argparse.Namespace) -> None:
     target = options.dst
     if target != PIPE and os.path.lexists(target) and not options.overwrite:
@@ -176,10 +160,6 @@ def _check_target(options: argparse.Namespace) -> None:
         )
     if _is_file(options) and options.shards not in (None, 1):
         raise UsageError(f"--shards: expected a folder as DST, got the file {shown_name(target)}")
-
-
-def _opened(options: argparse.Namespace, data: NamedData) -> contextlib.AbstractContextManager[OpenedSource]:
-    return open_named(data) if options.by is None else open_scattered(data)
 
 
 def _ordered(options: argparse.Namespace, opened: OpenedSource, out: Output) -> Any:
@@ -196,52 +176,37 @@ def _ordered(options: argparse.Namespace, opened: OpenedSource, out: Output) -> 
     return SubsetDataSource(opened.source, keys[: options.number])
 
 
-def _write_one(
-    options: argparse.Namespace, source: Any, function: Callable[[Any], Any], name: str
-) -> WrittenFile:
-    if not len(source):
-        raise UsageError("SRC: expected a record or more, got none")
-    target, form, overwrite = options.dst, named_format(name), options.overwrite
-    if function is unchanged:
-        return write_source(target, source, form, overwrite=overwrite, worker_count=options.processes)
-    found = mapped_records(function, source, options.processes)
-    return write_file(target, found, form, overwrite=overwrite)
-
-
-def _write_folder(options: argparse.Namespace, source: Any, function: Callable[[Any], Any], name: str) -> int:
-    target, overwrite = options.dst, options.overwrite
+def _write_folder(
+    options: argparse.Namespace, source: Any, function: Callable[[Any], Any], form: WriteFormat
+) -> int:
+    how: dict[str, Any] = {"format": form.name, "overwrite": options.overwrite}
     with data_errors():
         if options.shard_bytes is not None:
             found = mapped_records(function, source, options.processes)
-            return len(
-                write(found, target, format=name, shard_bytes=options.shard_bytes, overwrite=overwrite)
-            )
-        arguments: dict[str, Any] = {"format": name, "worker_count": options.processes}
-        return len(
-            map_shards(function, source, target, shards=options.shards, overwrite=overwrite, **arguments)
-        )
+            return len(write(found, options.dst, shard_bytes=options.shard_bytes, **how))
+        how |= {"shards": options.shards, "worker_count": options.processes}
+        return len(map_shards(function, source, options.dst, **how))
 
 
 def _report(
-    options: argparse.Namespace, out: Output, name: str, read: int, files: int, written: WrittenFile | None
+    options: argparse.Namespace, out: Output, form: WriteFormat, read: int, files: int, written: int | None
 ) -> int:
-    """Prints what was written, unless stdout has the data. written: of one file."""
+    """Prints what was written, unless stdout has the data. written: records of one file."""
     if options.dst != PIPE:
-        found = {} if written is None else {"records": written.records, "bytes": written.nbytes}
-        facts = {"output": options.dst, "format": name, "files": files, "records_read": read}
+        found = {} if written is None else {"records": written, "bytes": os.path.getsize(options.dst)}
+        facts = {"output": options.dst, "format": form.name, "files": files, "records_read": read}
         out.document({**facts, **found})
         shown = f"{counted(read, 'record')} read, {counted(files, 'file')} written"
         out.text(f"{shown_name(options.dst)}: {shown}")
     return ExitStatus.DONE
 
 
-def _target_format(options: argparse.Namespace, data_format: str) -> str:
+def _target_format(options: argparse.Namespace, data_format: str) -> WriteFormat:
     by_name = None if options.dst == PIPE else format_of_target(options.dst)
     name = options.to or by_name or data_format
     if name not in registry.writable():
         raise UsageError(f"--to: expected one of {', '.join(sorted(registry.writable()))}, got {name}")
-    named_format(name)  # an ImportError names the extra
-    return str(name)
+    return write_format(name)
 
 
 def _is_file(options: argparse.Namespace) -> bool:

@@ -14,16 +14,17 @@ from typing import Any
 import numpy as np
 
 from loaderkit._base.system.made_folder import MADE
+from loaderkit.formats import registry
 from loaderkit.formats._writing.dropped import list_path
 from loaderkit.formats._writing.shard_jobs import sync
 from loaderkit.formats.map_shards import map_shards
 
 from .exit_status import ExitStatus, UsageError
 from .named_function import named_function
-from .open_source import open_source
+from .open_source import PIPE, open_source
 from .output import Output
 from .printable import counted
-from .write_output import data_errors, write_format
+from .write_output import data_errors, format_of_target
 
 SAMPLE = "sample"  # the base name of a record's files in its folder
 _MOST_STDERR = 500  # characters
@@ -58,7 +59,10 @@ def run(options: argparse.Namespace) -> int:
     function = (
         ShellCommand(options.command) if options.call is None else named_function("--call", options.call)
     )
-    form = write_format(options.output, None)
+    name = "tar" if options.output == PIPE else format_of_target(options.output)
+    if name not in registry.writable():
+        known = ", .".join(registry.writable())
+        raise UsageError(f"--output: expected a name that ends with .{known}, got {options.output}")
     targets = [options.output.replace("{}", f"{number:05d}") for number in range(shards)]
     if found := [target for target in targets if os.path.lexists(target)]:
         raise UsageError(f"--output: expected new files, got {found[0]}, which is there")
@@ -70,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
                 function,
                 opened.source,
                 folder,
-                format=form.name,
+                format=name,
                 shards=shards,
                 worker_count=options.processes,
                 on_record_error=options.on_error,

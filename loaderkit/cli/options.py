@@ -3,12 +3,14 @@
 import argparse
 import re
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from loaderkit.formats import registry
 from loaderkit.formats.built_in import FORMATS
+
+from .exit_status import UsageError
 
 _FILES = (
     "SRC...  data files: paths, patterns, train-{000..012}.tar, train@64, s3://bucket/x.tar; all are one set"
@@ -97,6 +99,25 @@ def _add(parser: Any, named: str, text: str) -> None:
     if value["several"]:
         how |= {"action": "append"} if flags else {"nargs": "+"}
     parser.add_argument(*(flags or [value["shown"].lower()]), **how)
+
+
+def check_pairs(
+    options: argparse.Namespace, only_with: Mapping[str, Sequence[str]], not_with: Mapping[str, Sequence[str]]
+) -> None:
+    """UsageError for options without the one that they go with, or with one that excludes them.
+
+    only_with, not_with: the options by the name of that one.
+    """
+    given = {name for name, value in vars(options).items() if value is not None and value is not False}
+    said = {name: f"--{name.replace('_', '-')}" for name in vars(options)}
+    for needed, names in only_with.items():
+        for name in names:
+            if name in given and needed not in given:
+                raise UsageError(f"{said[name]}: expected with {said[needed]}, got it without")
+    for chosen, names in not_with.items():
+        for name in names:
+            if name in given and chosen in given:
+                raise UsageError(f"{said[name]}: expected no {said[chosen]}, got both")
 
 
 def _known_format(text: str) -> str:

@@ -19,6 +19,7 @@ from .exit_status import ExitStatus, UsageError
 from .html_page import html_page
 from .named_function import named_function
 from .open_source import OpenedSource, open_source
+from .options import check_pairs
 from .output import Output
 from .printable import printable, size_text
 from .read_each import read_all, shuffled_keys
@@ -66,7 +67,8 @@ def run(options: argparse.Namespace) -> int:
     out = Output(as_json=options.json)
     with open_source(options) as opened:
         if options.number is None:
-            options.number = _default_number(options, len(opened))
+            few = DRAWN_RECORDS if options.out else FIRST_RECORDS if options.key is None else 1
+            options.number = len(opened) if options.tsv else few
         keys = _keys(options, opened)
         chosen = _chosen(options, opened, keys, where)
         if options.out is not None:
@@ -101,9 +103,7 @@ def _check(options: argparse.Namespace) -> None:
         check_page_name(options.out)
         if options.field:
             raise UsageError("--field: expected no --out, whose fields --image and --label name, got both")
-    for name, needed in ("no_header", "tsv"), ("image", "out"), ("label", "out"):
-        if getattr(options, name) and not getattr(options, needed):
-            raise UsageError(f"--{name.replace('_', '-')}: expected with --{needed}, got it without")
+    check_pairs(options, {"tsv": ["no_header"], "out": ["image", "label"]}, {})
 
 
 def _chosen(
@@ -133,21 +133,12 @@ def _chosen(
             yield key, record
 
 
-def _default_number(options: argparse.Namespace, total: int) -> int:
-    if options.tsv:
-        return total
-    if options.out is not None:
-        return DRAWN_RECORDS
-    return FIRST_RECORDS if options.key is None else 1
-
-
 def _keys(options: argparse.Namespace, opened: OpenedSource) -> NDArray[np.int64]:
     total = len(opened)
     if options.find is not None:
         return np.array([_find(opened, options.find)], np.int64)
-    number = (
-        total if options.where is not None else min(options.number, total)
-    )  # -n counts what --where chooses
+    # -n counts what --where chooses.
+    number = min(options.number, total) if options.where is None else total
     if options.shuffle is not None and number:
         return shuffled_keys(total, options.shuffle, number)
     if options.key is None:

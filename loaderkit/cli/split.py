@@ -15,14 +15,13 @@ from loaderkit.formats._writing.run_jobs import made_of_format, run_jobs
 from loaderkit.formats._writing.shard_jobs import DONE, sync
 from loaderkit.formats._writing.shard_stream import write_by_size
 from loaderkit.formats._writing.source_shard import SourceShards
-from loaderkit.formats._writing.write_format import WriteFormat
-from loaderkit.formats._writing.write_format import write_format as named_format
+from loaderkit.formats._writing.write_format import WriteFormat, write_format
 
 from .exit_status import ExitStatus, UsageError
 from .open_source import shown_name
 from .output import Output
 from .printable import counted, size_text
-from .write_output import check_new, data_errors
+from .write_output import check_new, check_records, data_errors
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
@@ -45,9 +44,8 @@ def write_split(options: argparse.Namespace, source: Any, data_format: str, out:
     that are left. data_format: of the source.
     """
     most = options.size
-    if not len(source):
-        raise UsageError("SRC: expected a record or more, got none")
-    form = named_format(options.to or (data_format if data_format in registry.writable() else "tar"))
+    check_records(source)
+    form = write_format(options.to or (data_format if data_format in registry.writable() else "tar"))
     first = f"{options.dst}-{0:06d}.{form.extension}"
     check_new(first, overwrite=options.overwrite)
     os.makedirs(os.path.dirname(os.path.abspath(first)), exist_ok=True)

@@ -8,7 +8,6 @@ import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from types import GeneratorType
 from typing import Any
 
@@ -20,9 +19,8 @@ from loaderkit.formats import registry
 from loaderkit.formats._writing.parallel_encoding import encoded_by_workers
 from loaderkit.formats._writing.record_stream import encoded_records, first_record
 from loaderkit.formats._writing.shard_jobs import sync
-from loaderkit.formats._writing.shard_stream import shard_writer
+from loaderkit.formats._writing.shard_stream import write_shard
 from loaderkit.formats._writing.write_format import RecordEncoder, WriteFormat
-from loaderkit.formats._writing.write_format import write_format as format_of
 from loaderkit.transforms import Map
 
 from .exit_status import UsageError
@@ -31,21 +29,6 @@ from .open_source import PIPE, shown_name
 _WORKER_TRACEBACK = "Traceback of the worker"  # what the note of an error begins with that has one
 # Formats whose writers only append, so that a pipe takes each record when it is written; of others it takes the file.
 STREAMED = frozenset(("tar", "tfrecord", "jsonl"))
-
-
-def write_format(name: str, to: str | None) -> WriteFormat:
-    """The format of a new file; UsageError for one that can't be written.
-
-    name: of the file, or "-". to: what --to says.
-
-    >>> write_format("x.tar", None).name, write_format("-", None).name, write_format("x.ndjson", None).name
-    ('tar', 'tar', 'jsonl')
-    """
-    said = to or ("tar" if name == PIPE else format_of_target(name))
-    if said not in registry.writable():
-        known = ", .".join(registry.writable())
-        raise UsageError(f"--output: expected a name that ends with .{known}, got {name}; or give --to")
-    return format_of(said)
 
 
 def format_of_target(name: str) -> str | None:
@@ -65,42 +48,31 @@ def format_of_target(name: str) -> str | None:
     return None if found is None else found.name
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenFile:
-    """What was written: records and bytes."""
-
-    records: int
-    nbytes: int
-
-
 def write_file(
-    path: str, records: Iterable[Any], form: WriteFormat, *, overwrite: bool = False
-) -> WrittenFile:
-    """Writes records in order into one file, which is there when all are in it, or to stdout.
+    path: str, records: Any, form: WriteFormat, *, overwrite: bool = False, worker_count: int | None = None
+) -> int:
+    """Writes records in order into one file, which is there when all are in it, or to stdout; gives their number.
 
     path: of the file, "-" for stdout. records: one or more, each like the first. form: of the file. overwrite: whether
-    a file of that name is replaced; else it is a UsageError. DataFormatError for a record that the format can't hold.
+    a file of that name is replaced; else it is a UsageError. worker_count: of a data source, the processes that read
+    and encode its records, with a progress bar; the file is the same for any number. DataFormatError for a record that
+    the format can't hold.
     """
     check_new(path, overwrite=overwrite)
     with data_errors():
-        first, stream = first_record(records)
-        encoder = form.encoder(first)
-        return _write(path, form, encoder, encoded_records(stream, encoder, None))
-
-
-def write_source(
-    path: str, source: Any, form: WriteFormat, *, overwrite: bool = False, worker_count: int = 0
-) -> WrittenFile:
-    """`write_file` of a data source, with a progress bar.
-
-    source: of one record or more. worker_count: processes that read and encode the records; the file is the same for
-    any number.
-    """
-    check_new(path, overwrite=overwrite)
-    with data_errors():
-        encoder = form.encoder(source[0])
-        encoded = encoded_by_workers(source, encoder, None, worker_count, "process", None)
+        if worker_count is None:
+            first, records = first_record(records)
+            encoder = form.encoder(first)
+            return _write(path, form, encoder, encoded_records(records, encoder, None))
+        encoder = form.encoder(records[0])
+        encoded = encoded_by_workers(records, encoder, None, worker_count, "process", None)
         return _write(path, form, encoder, encoded)
+
+
+def check_records(source: Any) -> None:
+    """UsageError for a source without records, of which no file can be made."""
+    if not len(source):
+        raise UsageError("SRC: expected a record or more, got none")
 
 
 def check_new(path: str, *, overwrite: bool) -> None:
@@ -130,12 +102,12 @@ def data_errors() -> Iterator[None]:
         raise DataFormatError(f"{error}{notes}") from error
 
 
-def _write(path: str, form: WriteFormat, encoder: RecordEncoder, encoded: Iterable[Any]) -> WrittenFile:
+def _write(path: str, form: WriteFormat, encoder: RecordEncoder, encoded: Iterable[Any]) -> int:
     if path != PIPE:
         folder = os.path.dirname(os.path.abspath(path))
         os.makedirs(folder, exist_ok=True)
         with partial_file(path) as partial:
-            written = _fill(partial, form, encoder, encoded)
+            written = write_shard(encoded, form, encoder, partial)
             sync(partial)
         sync(folder)
         return written
@@ -143,22 +115,13 @@ def _write(path: str, form: WriteFormat, encoder: RecordEncoder, encoded: Iterab
     # A pipe takes each record at once. A file that stdout is would be opened anew, which empties it: what it has stays
     # before the records where they are copied behind it, as `>>` and commands in brackets want it.
     if form.name in STREAMED and stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode):
-        return _fill(f"/dev/fd/{sys.stdout.fileno()}", form, encoder, encoded)
+        return write_shard(encoded, form, encoder, f"/dev/fd/{sys.stdout.fileno()}")
     with tempfile.TemporaryDirectory(prefix="loaderkit-") as folder:
-        written = _fill(f"{folder}/out", form, encoder, encoded)
+        written = write_shard(encoded, form, encoder, f"{folder}/out")
         with open(f"{folder}/out", "rb") as file:
             shutil.copyfileobj(file, sys.stdout.buffer)
         sys.stdout.buffer.flush()
         return written
-
-
-def _fill(path: str, form: WriteFormat, encoder: RecordEncoder, encoded: Iterable[Any]) -> WrittenFile:
-    count = 0
-    with shard_writer(form, path, encoder) as writer:
-        for each in encoded:
-            writer.add(each)
-            count += 1
-    return WrittenFile(count, writer.nbytes if path.startswith("/dev/fd/") else os.path.getsize(path))
 
 
 class _PickledOutputs:

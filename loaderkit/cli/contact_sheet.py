@@ -3,6 +3,7 @@
 import io
 import warnings
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,7 @@ CAPTION = 40  # pixels for the two lines under an image
 HEAD = 56  # pixels for the sheet's title
 MOST_COLUMNS = 8
 LINES = 11  # of text in a card without an image
+TEXT = 13  # size of its letters
 
 PAGE, PAPER, EDGE = "#f3f4f6", "#ffffff", "#d8dbe0"
 INK, FAINT, WRONG = "#1b1f24", "#5d6672", "#b42318"
@@ -40,24 +42,17 @@ def contact_sheet(cards: Sequence[Card], title: str, subtitle: str) -> bytes:
     columns = max(1, min(MOST_COLUMNS, round((len(cards) * 1.25) ** 0.5)))
     rows = max(1, -(-len(cards) // columns))
     wide, high = TILE + 2 * PADDING, TILE + CAPTION + 2 * PADDING
-    sheet = Image.new(
-        "RGB",
-        (
-            2 * MARGIN + columns * wide + (columns - 1) * GAP,
-            2 * MARGIN + HEAD + rows * high + (rows - 1) * GAP,
-        ),
-        PAGE,
-    )
+    size = (2 * MARGIN + columns * (wide + GAP) - GAP, 2 * MARGIN + HEAD + rows * (high + GAP) - GAP)
+    sheet = Image.new("RGB", size, PAGE)
     draw = ImageDraw.Draw(sheet)
-    fonts = [_font(size) for size in (20, 14, 13, 12)]
     room = sheet.width - 2 * MARGIN
-    draw.text((MARGIN, MARGIN - 4), _fitting(draw, title, fonts[0], room), fill=INK, font=fonts[0])
-    draw.text((MARGIN, MARGIN + 24), _fitting(draw, subtitle, fonts[1], room), fill=FAINT, font=fonts[1])
+    _line(draw, (MARGIN, MARGIN - 4), title, 20, room)
+    _line(draw, (MARGIN, MARGIN + 24), subtitle, 14, room, FAINT)
     for place, card in enumerate(cards):
         left = MARGIN + place % columns * (wide + GAP)
         top = MARGIN + HEAD + place // columns * (high + GAP)
         draw.rounded_rectangle((left, top, left + wide - 1, top + high - 1), 6, fill=PAPER, outline=EDGE)
-        _draw_card(sheet, draw, card, left + PADDING, top + PADDING, fonts[2], fonts[3])
+        _draw_card(sheet, draw, card, left + PADDING, top + PADDING)
     file = io.BytesIO()
     sheet.save(file, "PNG", optimize=True)
     return file.getvalue()
@@ -70,32 +65,22 @@ def _require_pillow() -> None:
         raise missing_library("pictures need", "Pillow", "cli") from error
 
 
-def _draw_card(
-    sheet: "Picture",
-    draw: "Drawing",
-    card: Card,
-    left: int,
-    top: int,
-    font: "FreeTypeFont | ImageFont",
-    small: "FreeTypeFont | ImageFont",
-) -> None:
+def _draw_card(sheet: "Picture", draw: "Drawing", card: Card, left: int, top: int) -> None:
     if card.image is None:
-        _write(draw, _text_lines(card), left, top, font)
+        rows = [f"{name}: {text}" if name != "record" else text for name, text in card.rows]
+        _lines(draw, rows, left, top)
     else:
         try:
             picture = decoded(card.image, TILE)
         except Exception as error:  # noqa: BLE001 - any decoder's error is what the card shows
-            _write(draw, ["can't be decoded:", str(error)], left, top, font, WRONG)
+            _lines(draw, ["can't be decoded:", str(error)], left, top, WRONG)
         else:
-            sheet.paste(
-                picture,
-                (left + (TILE - picture.width) // 2, top + (TILE - picture.height) // 2),
-                picture if picture.mode == "RGBA" else None,
-            )
+            place = left + (TILE - picture.width) // 2, top + (TILE - picture.height) // 2
+            sheet.paste(picture, place, picture if picture.mode == "RGBA" else None)
     caption = top + TILE + 6
-    draw.text((left, caption), _fitting(draw, card.label or card.title, font, TILE), fill=INK, font=font)
+    _line(draw, (left, caption), card.label or card.title, TEXT, TILE)
     if card.label:
-        draw.text((left, caption + 18), _fitting(draw, card.title, small, TILE), fill=FAINT, font=small)
+        _line(draw, (left, caption + 18), card.title, 12, TILE, FAINT)
 
 
 def decoded(image: bytes | np.ndarray[Any, Any], side: int) -> "Picture":
@@ -125,29 +110,25 @@ def decoded(image: bytes | np.ndarray[Any, Any], side: int) -> "Picture":
         return picture
 
 
-def _text_lines(card: Card) -> list[str]:
-    return [f"{name}: {text}" if name != "record" else text for name, text in card.rows]
+def _line(draw: "Drawing", place: tuple[int, int], text: str, size: int, room: int, ink: str = INK) -> None:
+    font = _font(size)
+    if draw.textlength(text, font=font) > room:
+        text = _longest_start(draw, text, size, room - int(draw.textlength("...", font=font))) + "..."
+    draw.text(place, text, fill=ink, font=font)
 
 
-def _write(
-    draw: "Drawing",
-    texts: Sequence[str],
-    left: int,
-    top: int,
-    font: "FreeTypeFont | ImageFont",
-    ink: str = INK,
-) -> None:
-    lines = [line for text in texts for line in _wrapped(draw, text, font, TILE)]
+def _lines(draw: "Drawing", texts: Sequence[str], left: int, top: int, ink: str = INK) -> None:
+    lines = [line for text in texts for line in _wrapped(draw, text)]
     if len(lines) > LINES:
         lines = [*lines[: LINES - 1], "..."]
     for place, line in enumerate(lines):
-        draw.text((left, top + 16 * place), line, fill=ink, font=font)
+        draw.text((left, top + 16 * place), line, fill=ink, font=_font(TEXT))
 
 
-def _wrapped(draw: "Drawing", text: str, font: "FreeTypeFont | ImageFont", room: int) -> list[str]:
+def _wrapped(draw: "Drawing", text: str) -> list[str]:
     lines: list[str] = []
     while text and len(lines) < LINES:
-        fits = len(_longest_start(draw, text, font, room))
+        fits = len(_longest_start(draw, text, TEXT, TILE))
         if fits < len(text) and " " in text[: fits + 1].strip():
             fits = text.rindex(" ", 0, fits + 1)
         lines.append(text[:fits])
@@ -155,20 +136,16 @@ def _wrapped(draw: "Drawing", text: str, font: "FreeTypeFont | ImageFont", room:
     return lines if not text else [*lines, text]
 
 
-def _fitting(draw: "Drawing", text: str, font: "FreeTypeFont | ImageFont", room: int) -> str:
-    if draw.textlength(text, font=font) <= room:
-        return text
-    return _longest_start(draw, text, font, room - int(draw.textlength("...", font=font))) + "..."
-
-
-def _longest_start(draw: "Drawing", text: str, font: "FreeTypeFont | ImageFont", room: int) -> str:
+def _longest_start(draw: "Drawing", text: str, size: int, room: int) -> str:
     low, high = 1, len(text)
     while low < high:  # the longest start that fits, one character at least
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if draw.textlength(text[:middle], font=font) <= room else (low, middle - 1)
+        fits = draw.textlength(text[:middle], font=_font(size)) <= room
+        low, high = (middle, high) if fits else (low, middle - 1)
     return text[:low]
 
 
+@cache
 def _font(size: int) -> "FreeTypeFont | ImageFont":
     from PIL import ImageFont
 

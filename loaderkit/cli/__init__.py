@@ -7,7 +7,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import TextIO
+from typing import Any
 
 from loaderkit._base.version import __version__
 
@@ -93,14 +93,7 @@ def _run(given: list[str]) -> int:
         return int(ExitStatus.UNREADABLE)
 
 
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
+def _show_warning(message: Warning | str, *place: Any, **more: Any) -> None:
     # What the user can mend is in the message, not in a line of loaderkit.
     print(f"loaderkit: warning: {message}", file=sys.stderr)
 

@@ -11,17 +11,8 @@ from .values import fields_of, value_text
 
 # The names that labels have in data sets of WebDataset, TFDS and others, the most telling first.
 LABELS = (
-    "label",
-    "cls",
-    "class",
-    "image/class/text",
-    "image/class/label",
-    "caption",
-    "txt",
-    "text",
-    "target",
-    "id",
-)
+    "label", "cls", "class", "image/class/text", "image/class/label", "caption", "txt", "text", "target", "id",
+)  # fmt: skip
 LONGEST_LABEL = 80  # characters
 LONGEST_NAME = 24  # of a class
 LONGEST_VALUE = 300

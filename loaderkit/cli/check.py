@@ -9,7 +9,7 @@ from loaderkit.errors import DataFormatError
 from loaderkit.formats import registry
 
 from .exit_status import UsageError
-from .findings import INDEX_RULES, TRAINING_RULES, Finding, finding, report
+from .findings import RULES_OF, Finding, finding, report
 from .lint_records import RecordLint, sampled_stretches
 from .lint_shards import lint_shards
 from .open_source import named_data, open_source
@@ -67,24 +67,17 @@ def run(options: argparse.Namespace) -> int:
             facts, found = linted(options, out)
             findings += [each for each in found if each not in findings]
         said.append(f"{facts['records']:,} records, of which {facts['records_read']:,} were read")
-    rules = {"index": INDEX_RULES, "training": TRAINING_RULES}.get(options.only) or tuple(
-        dict.fromkeys((*INDEX_RULES, *TRAINING_RULES))
+    rules = dict.fromkeys(
+        rule for only in ("index", "training") for rule in RULES_OF[only] if options.only in (None, only)
     )
     return report(out, findings, facts, rules, f"nothing found in {'; in '.join(said)}")
 
 
 def compressed(names: list[str]) -> list[Finding]:
     """A finding for each name of a compressed file."""
-    return [
-        finding(
-            "compressed",
-            redacted(name),
-            "records of a compressed file can't be read by key",
-            registry.how_to_unpack(redacted(name)),
-        )
-        for name in names
-        if registry.is_compressed(name)
-    ]
+    problem = "records of a compressed file can't be read by key"
+    shown = [redacted(name) for name in names if registry.is_compressed(name)]
+    return [finding("compressed", name, problem, registry.how_to_unpack(name)) for name in shown]
 
 
 def linted(options: argparse.Namespace, out: Output) -> tuple[dict[str, int], list[Finding]]:

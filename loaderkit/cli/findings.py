@@ -11,41 +11,34 @@ from .printable import counted
 SHOWN = 10  # findings of one rule, as text; --json has all
 STYLES = {"error": "bold red", "warning": "bold yellow"}
 _REPLACED = "put the file back that was indexed, or make the index again: `loaderkit index` with the names of the data"
-# A row for each rule: its severity, and what to do where the finding itself doesn't say it.
+# A row for each rule: its severity, for which --only it is looked for, and what to do where the finding doesn't say it.
 _RULES = f"""
-compressed error:
-damaged-index error: remove it; `loaderkit index` makes it again
-other-set error: name the files that were indexed, or make the index again by `loaderkit index`
-missing-shard error: put the file back
-other-size error: {_REPLACED}
-other-content error: {_REPLACED}
-malformed error:
-index-differs error: {_REPLACED}
-unreadable error: get a new copy of the shard, or write it again without the record
-empty-shard warning: remove the file
-uneven-shards warning: loaderkit reads them well; loaders that give each process whole shards lose or repeat records
-small-shards warning:
-fields-differ error: a batch needs the same fields in all its records: give the fields you need by
+compressed error training:
+damaged-index error index: remove it; `loaderkit index` makes it again
+other-set error index: name the files that were indexed, or make the index again by `loaderkit index`
+missing-shard error index: put the file back
+other-size error index: {_REPLACED}
+other-content error index: {_REPLACED}
+malformed error index training:
+index-differs error index: {_REPLACED}
+empty-shard warning training: remove the file
+uneven-shards warning training: loaderkit reads them well; loaders that give each process whole shards lose or
+        repeat records
+small-shards warning training:
+fields-differ error training: a batch needs the same fields in all its records: give the fields you need by
         lk.TarDataSource(..., fields=...), or leave such records out by lk.Filter
-empty-value warning: write the records again, or leave them out by lk.Filter
-undecodable error: write the record again; a loader can skip such records by on_record_error='replace'
-duplicate-key warning: source.find gives the first of them; give each record a key of its own where you look records up
-unshuffled-labels warning: shuffle all records while reading: lk.IndexSampler(len(source), shuffle=True, seed=0); with
-        lk.ChunkSampler such chunks need a larger window; `loaderkit convert --shuffle SEED` writes the records shuffled
+empty-value warning training: write the records again, or leave them out by lk.Filter
+unreadable error index training: get a new copy of the shard, or write it again without the record
+undecodable error training: write the record again; a loader can skip such records by on_record_error='replace'
+duplicate-key warning training: source.find gives the first of them; give each record a key of its own where
+        you look records up
+unshuffled-labels warning training: shuffle all records while reading: lk.IndexSampler(len(source), shuffle=True, seed=0);
+        with lk.ChunkSampler such chunks need a larger window; `loaderkit convert --shuffle SEED` writes the records
+        shuffled
 """
-_ROWS = re.finditer(r"(\S+) (error|warning):(.*(?:\n {8}.*)*)", _RULES)
-RULES = {
-    rule: (severity, " ".join(remedy.split())) for rule, severity, remedy in (row.groups() for row in _ROWS)
-}
-
-INDEX_RULES = (
-    "damaged-index", "other-set", "missing-shard", "other-size", "other-content", "malformed", "index-differs",
-    "unreadable",
-)  # fmt: skip
-TRAINING_RULES = (
-    "compressed", "malformed", "empty-shard", "uneven-shards", "small-shards", "fields-differ", "empty-value",
-    "unreadable", "undecodable", "duplicate-key", "unshuffled-labels",
-)  # fmt: skip
+_ROWS = re.findall(r"(\S+) (error|warning) ([a-z ]+):(.*(?:\n {8}.*)*)", _RULES)
+RULES = {rule: (severity, " ".join(remedy.split())) for rule, severity, _, remedy in _ROWS}
+RULES_OF = {only: [rule for rule, _, said, _ in _ROWS if only in said.split()] for only in ("index", "training")}
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,16 +63,15 @@ def new_words(name: str, words: list[str], parser: argparse.ArgumentParser) -> t
     from loaderkit.formats import registry
 
     former = FORMER[name]
-    named = {
-        option: action.option_strings[-1] for action in parser._actions for option in action.option_strings
+    # Of each option its long name now, and whether it takes a value.
+    known = {
+        option: (action.option_strings[-1], action.nargs != 0)
+        for action in parser._actions
+        for option in action.option_strings
     }
-    takes_value = {
-        option: action.nargs != 0 for action in parser._actions for option in action.option_strings
-    }
-    for old, new in former.renamed.items():
-        takes_value[old] = takes_value.get(new, True)
-    short = "".join(option[1:] + ":" * valued for option, valued in takes_value.items() if option[1] != "-")
-    long = [option[2:] + "=" * valued for option, valued in takes_value.items() if option[1] == "-"]
+    known |= {old: (new, known.get(new, ("", True))[1]) for old, new in former.renamed.items()}
+    short = "".join(option[1:] + ":" * valued for option, (_, valued) in known.items() if option[1] != "-")
+    long = [option[2:] + "=" * valued for option, (_, valued) in known.items() if option[1] == "-"]
     try:
         given, names = getopt.gnu_getopt(words, short, long)
     except getopt.GetoptError as error:
@@ -80,13 +79,13 @@ def new_words(name: str, words: list[str], parser: argparse.ArgumentParser) -> t
     made, shown, targets = former.new.split(), former.new.split(), list[str]()
     options, options_shown = list[str](), list[str]()
     for option, value in given:
-        now = former.renamed.get(option, named.get(option, option))
+        now, valued = known[option]
         if now == _TARGET:
             targets = [value]
             continue
         hidden = "NAME=VALUE" if option == "--storage-option" else value  # it may be a secret
-        options += [now, value] if takes_value[option] else [now]
-        options_shown += [now, hidden] if takes_value[option] else [now]
+        options += [now, value] if valued else [now]
+        options_shown += [now, hidden] if valued else [now]
     added: list[str] = []
     if former.default is not None and former.default[0] not in options:
         added += former.default

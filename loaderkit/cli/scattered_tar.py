@@ -32,26 +32,19 @@ class ScatteredTar:
         self._fields: list[TarFields | None] = []  # of each shard
         self._suffixes: dict[str, int] = {}  # numbers of the fields
         self._keys, self._key_ends = bytearray(), array("Q", [0])
-        record, data, size, suffix = array("q"), array("q"), array("q"), array("q")
+        # Of each member its record, where its data is, how long that is, and its field.
+        members = tuple(array("q") for _ in range(4))
         for shard, name in enumerate(shards.shown):
             try:
-                self._scan(shard, name, record, data, size, suffix)
+                self._scan(shard, name, members)
             except Malformed as error:
                 raise DataFormatError(f"{name}: {error}") from error
         # The members of a record side by side, in the order in which they lie.
-        order = np.argsort(np.array(record), kind="stable")
-        self._data, self._size, self._suffix = (np.array(each)[order] for each in (data, size, suffix))
-        self._first = np.searchsorted(np.array(record)[order], np.arange(len(self) + 1))
+        order = np.argsort(np.array(members[0]), kind="stable")
+        record, self._data, self._size, self._suffix = (np.array(each)[order] for each in members)
+        self._first = np.searchsorted(record, np.arange(len(self) + 1))
 
-    def _scan(
-        self,
-        shard: int,
-        name: str,
-        record: "array[int]",
-        data: "array[int]",
-        size: "array[int]",
-        suffix: "array[int]",
-    ) -> None:
+    def _scan(self, shard: int, name: str, members: "tuple[array[int], ...]") -> None:
         nbytes, fields = self._ranges.version(shard).size, None
         records: dict[bytes, int] = {}
         seen: set[tuple[int, int]] = set()
@@ -68,10 +61,8 @@ class ScatteredTar:
                     if (number, field) in seen:
                         raise _unfit(name, member, "each field once in a record")
                     seen.add((number, field))
-                    record.append(number)
-                    data.append(member.data)
-                    size.append(member.size)
-                    suffix.append(field)
+                    for column, value in zip(members, (number, member.data, member.size, field)):
+                        column.append(value)
         self._fields.append(fields)
         self._ends.append(len(self))
 

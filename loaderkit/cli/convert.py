@@ -24,27 +24,14 @@ from loaderkit.sources import SubsetDataSource
 from .create import table_records
 from .exit_status import ExitStatus, UsageError
 from .named_function import named_function
-from .open_source import (
-    PIPE,
-    OpenedSource,
-    named_data,
-    open_named,
-    shown_name,
-    usage_errors,
-)
+from .open_source import PIPE, OpenedSource, named_data, open_named, shown_name, usage_errors
 from .options import check_pairs
 from .output import Output
 from .printable import counted
 from .read_each import shuffled_keys
 from .sort import open_scattered, sorted_keys
 from .split import check_split, write_split
-from .write_output import (
-    check_records,
-    data_errors,
-    format_of_target,
-    mapped_records,
-    write_file,
-)
+from .write_output import check_records, data_errors, format_of_target, mapped_records, write_file
 
 HELP = """
 Write the records of SRC, which are one set, into one file or a folder of files: in another format, another order, or

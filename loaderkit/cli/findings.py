@@ -38,7 +38,9 @@ unshuffled-labels warning training: shuffle all records while reading: lk.IndexS
 """
 _ROWS = re.findall(r"(\S+) (error|warning) ([a-z ]+):(.*(?:\n {8}.*)*)", _RULES)
 RULES = {rule: (severity, " ".join(remedy.split())) for rule, severity, _, remedy in _ROWS}
-RULES_OF = {only: [rule for rule, _, said, _ in _ROWS if only in said.split()] for only in ("index", "training")}
+RULES_OF = {
+    only: [rule for rule, _, said, _ in _ROWS if only in said.split()] for only in ("index", "training")
+}
 
 
 @dataclass(frozen=True, slots=True)

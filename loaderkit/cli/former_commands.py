@@ -47,8 +47,7 @@ FORMER = {
     "sort": FormerCommand("convert", {**_TO_FILE, "-k": "--by", "--field": "--by"}, ("--by", "__key__")),
     "create": FormerCommand("convert --from-table", _TO_FILE),
     "split": FormerCommand(
-        "convert --prefix",
-        {**_TO_FILE, "-n": "--records", "--number": "--records", "-s": "--size"},
+        "convert --prefix", {**_TO_FILE, "-n": "--records", "--number": "--records", "-s": "--size"}
     ),
 }
 

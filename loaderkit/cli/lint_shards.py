@@ -91,10 +91,7 @@ def _differing(
     for value in sorted(counts, key=first_of.__getitem__):
         if value != usual:
             yield fields_finding(
-                opened.location(first_of[value]),
-                counts[value],
-                _fields(index, first_of[value]),
-                usual_fields,
+                opened.location(first_of[value]), counts[value], _fields(index, first_of[value]), usual_fields
             )
 
 

@@ -32,9 +32,9 @@ unreadable error index training: get a new copy of the shard, or write it again 
 undecodable error training: write the record again; a loader can skip such records by on_record_error='replace'
 duplicate-key warning training: source.find gives the first of them; give each record a key of its own where
         you look records up
-unshuffled-labels warning training: shuffle all records while reading: lk.IndexSampler(len(source), shuffle=True, seed=0);
-        with lk.ChunkSampler such chunks need a larger window; `loaderkit convert --shuffle SEED` writes the records
-        shuffled
+unshuffled-labels warning training: shuffle all records while reading: lk.IndexSampler(len(source), shuffle=True,
+        seed=0); with lk.ChunkSampler such chunks need a larger window; `loaderkit convert --shuffle SEED` writes the
+        records shuffled
 """
 _ROWS = re.findall(r"(\S+) (error|warning) ([a-z ]+):(.*(?:\n {8}.*)*)", _RULES)
 RULES = {rule: (severity, " ".join(remedy.split())) for rule, severity, _, remedy in _ROWS}

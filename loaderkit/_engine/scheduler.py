@@ -2,7 +2,7 @@
 
 `RowScheduler` serves pipelines whose every row has a place before it is read: batches whose rows several workers write
 at once. `StreamScheduler` serves the others, elements without a Batch among them: runs of elements in order, regrouped
-by what is there. `RoundRobinScheduler` (interop/grain/_schedule/scheduler.py) lets several of them take turns.
+by what is there. `RoundRobinScheduler` (interop/grain/_round_robin_scheduler.py) lets several of them take turns.
 """
 
 from collections.abc import Callable, Sequence

@@ -11,7 +11,7 @@ from loaderkit._engine.outputs import Outputs
 from loaderkit._engine.pace import Pace
 from loaderkit._engine.scheduler import SchedulerContext
 from loaderkit._engine.task import End, Outcome, Ready
-from loaderkit.interop.grain._schedule.scheduler import RoundRobinScheduler
+from loaderkit.interop.grain._round_robin_scheduler import RoundRobinScheduler
 
 
 class Scripted:

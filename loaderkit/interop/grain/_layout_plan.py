@@ -1,7 +1,7 @@
 """Which element comes when: Grain's DataLoader with W workers, computed for any number of ours.
 
 W layout workers share the records of a shard: local record j belongs to layout worker j % W. Each makes its own
-elements, with its own remainder, and they give one each in turn (_schedule/round_robin.py). A *position* says for each
+elements, with its own remainder, and they give one each in turn (_round_robin.py). A *position* says for each
 layout worker how many of its records were used, and, after FlatMaps, the ordinals of the next child: its *place*. Grain
 writes the same numbers in its checkpoints.
 """
@@ -25,8 +25,8 @@ from loaderkit.transforms.base import Batch
 
 from ._compile import Compiled
 from ._order import Order
-from ._schedule.round_robin import RoundRobin, RoundRobinBatches, RoundRobinIndices, RoundRobinState
-from ._schedule.scheduler import RoundRobinScheduler
+from ._round_robin import RoundRobin, RoundRobinBatches, RoundRobinIndices, RoundRobinState
+from ._round_robin_scheduler import RoundRobinScheduler
 
 # (records used, ordinal of the next child, ...) of one layout worker. The first number is not an index, as that of a
 # Cursor is: `RoundRobin.index_of` and `RoundRobin.place_from` convert.

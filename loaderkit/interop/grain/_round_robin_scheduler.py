@@ -8,6 +8,7 @@ made ahead.
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from loaderkit._engine.scheduler import Records, Scheduler, SchedulerContext, no_replacement
 from loaderkit._engine.task import End, Outcome, Ready, Slot, Task, TaskResult
@@ -52,21 +53,13 @@ class RoundRobinScheduler:
         first: int,
         context: SchedulerContext,
     ) -> None:
-        share = SchedulerContext(
-            slots=context.slots,
-            reserves=context.reserves,
-            bulk=False,  # each gives one element a turn
-            outputs=context.outputs,
-            pace=context.pace.shared_by(len(make)),
-            new_id=context.new_id,
-        )
+        # Each gives one element a turn.
+        share = replace(context, bulk=False, pace=context.pace.shared_by(len(make)))
         order = sorted(make, key=lambda number: (number < first, number))
         self._all = [_Stream(make[number](share)) for number in order]
         self._turn = list(self._all)  # those that haven't ended; the one whose turn is next comes first
         self._work: dict[int, _Stream] = {}  # task id -> its stream
-        self._popped: dict[
-            int, _Stream
-        ] = {}  # task of an element that was popped and not delivered yet -> its stream
+        self._popped: dict[int, _Stream] = {}  # likewise, of an element that was popped and not delivered yet
 
     def next_task(self) -> Task | None:
         for stream in self._turn:
@@ -103,10 +96,5 @@ class RoundRobinScheduler:
         self._popped.pop(ready.task).scheduler.delivered(ready)
 
     def owned(self) -> tuple[list[Slot], list[int]]:
-        slots: list[Slot] = []
-        outputs: list[int] = []
-        for stream in self._all:
-            more_slots, more_outputs = stream.scheduler.owned()
-            slots += more_slots
-            outputs += more_outputs
-        return slots, outputs
+        slots, outputs = zip(*(stream.scheduler.owned() for stream in self._all), strict=True)
+        return [*chain(*slots)], [*chain(*outputs)]

@@ -201,46 +201,20 @@ class RoundRobinIndices:
     """
 
     def __init__(self, round_robin: RoundRobin, state: RoundRobinState, part: int | None) -> None:
-        self._round_robin = replace(round_robin, rows=1, keep=True)
-        self._state_of = state
-        self._part = part
+        self._round_robin = round_robin
+        self._sizes = np.array([*map(round_robin.size, range(round_robin.parts))], np.int64)
+        self._taken = np.array(state.taken, np.int64)
+        # The parts in the order of their turns; one that has ended is skipped.
+        self._turns = np.roll(np.arange(round_robin.parts), -state.turn) if part is None else np.array([part])
 
     def next(self, n: int) -> NDArray[np.int64]:
         """Up to n next indices, int64; empty after the last."""
-        if self._part is not None:
-            return self._of_part(self._part, n)
-        record = self._next_record()
-        if record is None:
-            return self._one_by_one(n)
-        undivided = replace(self._round_robin, parts=1)
-        indices = undivided.indices_of(0, record, n)
-        record += len(indices)
-        each, more = divmod(record, self._round_robin.parts)
-        self._state_of = RoundRobinState(
-            tuple(each + (part < more) for part in range(self._round_robin.parts)), more
-        )
-        return indices
-
-    def _of_part(self, part: int, n: int) -> NDArray[np.int64]:
-        taken = self._state_of.taken
-        indices = self._round_robin.indices_of(part, taken[part], n)
-        self._state_of = RoundRobinState(
-            (*taken[:part], taken[part] + len(indices), *taken[part + 1 :]), self._state_of.turn
-        )
-        return indices
-
-    def _next_record(self) -> int | None:
-        """The next record if exactly those before it were taken; None for other states, which a restore may bring."""
-        turn, taken = self._state_of.turn, self._state_of.taken
-        each = taken[turn]
-        even = self._round_robin.sizes is None and all(
-            count == each + (part < turn) for part, count in enumerate(taken)
-        )
-        return each * self._round_robin.parts + turn if even else None
-
-    def _one_by_one(self, n: int) -> NDArray[np.int64]:
-        found: list[int] = []
-        while len(found) < n and (turn := self._round_robin.draw(self._state_of)) is not None:
-            found.append(self._round_robin.index_of(turn.part, turn.place))
-            self._state_of = turn.state
-        return np.array(found, np.int64)
+        of, turns = self._round_robin, self._turns
+        rounds = np.arange(-(-n // len(turns)), dtype=np.int64)[:, None]
+        places = self._taken[turns] + rounds  # (rounds, turns)
+        records = (places * of.parts + turns)[places < self._sizes[turns]][:n]
+        if len(records):
+            parts = records % of.parts
+            self._taken += np.bincount(parts, minlength=of.parts)
+            self._turns = np.roll(turns, -1 - int(np.flatnonzero(turns == parts[-1])[0]))
+        return records * of.stride + of.first

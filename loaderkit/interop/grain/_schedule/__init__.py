@@ -1,1 +1,0 @@
-"""The order in which Grain's workers take turns, computed for any number of ours."""

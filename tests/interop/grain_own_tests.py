@@ -88,7 +88,6 @@ def stand_in(root: Path) -> None:
         data_loader,
         operations,
         options,
-        record,
     )
 
     tree_lib = types.SimpleNamespace(spec_like=type)
@@ -109,7 +108,7 @@ def stand_in(root: Path) -> None:
         "grain._src.python.load": data_loader,
         "grain._src.python.operations": operations,
         "grain._src.python.options": options,
-        "grain._src.python.record": record,
+        "grain._src.python.record": operations,
         "grain._src.python.samplers": ours.samplers,
     }
     # The remaining tests of shared memory call it first; here no thread frees memory.

@@ -262,7 +262,7 @@ def test_the_order_of_keys_is_jaxs():
     tree_util = pytest.importorskip("jax.tree_util", reason="needs the jax package")
     code = (
         "import sys; from grain_pipelines import operations_of, spelled; import loaderkit.interop.grain as grain; "
-        "from loaderkit.interop.grain._sent import as_sent; (op,) = operations_of(grain, ('nested',)); "
+        "from loaderkit.interop.grain._tree import as_sent; (op,) = operations_of(grain, ('nested',)); "
         "assert 'jax' not in sys.modules; print(spelled(as_sent(op.map(3))))"
     )
     paths = os.pathsep.join([str(HERE), str(HERE.parents[1])])

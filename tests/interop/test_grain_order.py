@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import loaderkit.interop.grain as grain
-from loaderkit.interop.grain._rng import SeedPlusIndex
+from loaderkit.interop.grain._order import SeedPlusIndex
 from loaderkit.interop.grain._shuffle import half_bits, index_shuffle, round_keys, shuffled
 
 # (index, max_index, seed, rounds) -> what grain 0.2.18 gives.

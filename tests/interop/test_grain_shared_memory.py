@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import loaderkit.interop.grain as grain
-from loaderkit.interop.grain._sent import as_sent
+from loaderkit.interop.grain._tree import as_sent
 from loaderkit.interop.grain.multiprocessing import SharedMemoryArray
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from loaderkit._base.lazy_package import lazy_names as _lazy_names
 
-from ._lazy import lazily as _lazily
+from ._installed import lazily as _lazily
 
 _named, _directory = _lazy_names(globals())
 

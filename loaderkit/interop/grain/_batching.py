@@ -16,7 +16,7 @@ from loaderkit.errors import BatchError
 from loaderkit.transforms.base import Batch
 from loaderkit.transforms.stack import Block, stack
 
-from ._rng import States
+from ._order import States
 from ._tree import Sealed, map_structure
 
 _NAMED = 4  # rows that an error shows

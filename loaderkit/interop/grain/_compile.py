@@ -21,10 +21,9 @@ from loaderkit.transforms.stages import RaisedBy
 
 from . import transforms
 from ._batching import CallingBatch, StackingBatch
-from ._rng import Generators, States
-from ._sent import as_sent
+from ._order import Generators, States
 from ._steps import Step
-from ._tree import sealed
+from ._tree import as_sent, sealed
 
 # What a stage gives where a Filter in it drops the element; the next operation of the engine drops it.
 DROPPED = object()
@@ -43,6 +42,11 @@ class Compiled:
     batches: list[transforms.Batch] = field(default_factory=list)
     filters: int = 0
     flat_maps: int = 0
+
+    @property
+    def fixed(self) -> bool:
+        """Whether which records make an element is known beforehand: no Filter, no FlatMap, one Batch at most."""
+        return not self.filters and not self.flat_maps and len(self.batches) < 2
 
     def add(self, operation: engine.Transformation, steps: Sequence[Step]) -> None:
         """Another operation, and which of the user's it is."""

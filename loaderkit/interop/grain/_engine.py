@@ -21,7 +21,7 @@ from loaderkit.transforms.operations import as_operations
 from ._compile import Compiled
 from ._layout_plan import LayoutPlan, LayoutPosition
 from ._order import Order
-from .options import READER_NAME, reads_of
+from .options import READER_NAME, MultiprocessingOptions, reads_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +50,34 @@ class EngineExecutorFactory:
 
 
 class EngineLoader:
-    """Runs a plan of ours with workers of loaderkit.
+    """Runs plans of compiled operations with workers of loaderkit.
 
     Args:
-        settings: of the engine.
-        cursors: whether places inside the stream are kept with the elements.
+        source, order, compiled: what it runs.
+        options: how many processes, and how many elements each makes ahead.
+        read_options: the script's; the engine's own default where it gave none.
     """
 
-    def __init__(self, settings: LoaderSettings, cursors: bool) -> None:
-        self._settings, self._cursors = settings, cursors
+    def __init__(
+        self,
+        source: Any,
+        order: Order,
+        compiled: Compiled,
+        *,
+        options: MultiprocessingOptions,
+        read_options: Any,
+    ) -> None:
+        if not isinstance(source, tuple):  # which Grain reads item by item, whatever they are
+            source = check_source(source)
+        self.compiled = compiled
+        self._settings = LoaderSettings(
+            source=source,
+            sampler=order,
+            operations=as_operations(compiled.operations),
+            worker_count=options.num_workers,
+            prefetch=max(1, options.num_workers * options.per_worker_buffer_size),
+            read_options=reads_of(read_options),
+        )
         self._shared_executor = SharedExecutor()
 
     @cached_property
@@ -67,7 +86,7 @@ class EngineLoader:
 
     def reader(self, plan: LayoutPlan, layout: int) -> "LayoutReader":
         """The stream of a plan, which is that of a layout, from its beginning."""
-        factory = EngineExecutorFactory(self._settings, self._files, self._cursors, layout)
+        factory = EngineExecutorFactory(self._settings, self._files, not self.compiled.fixed, layout)
         stream = StreamReader(
             partial(self._shared_executor.executor, factory),
             plan,
@@ -110,35 +129,3 @@ class LayoutReader:
     def go_to(self, position: LayoutPosition) -> None:
         """Goes to a position; the source is asked again for all records."""
         self._stream.go_to(position, self._stream.plan.ending_before(None))
-
-
-def engine_loader(
-    *,
-    source: Any,
-    order: Order,
-    compiled: Compiled,
-    cursors: bool,
-    worker_count: int,
-    prefetch: int,
-    read_options: Any,
-) -> EngineLoader:
-    """A loader of the engine's for compiled operations.
-
-    Args:
-        source, order, compiled: what it runs.
-        cursors: whether places inside the stream are kept with the elements.
-        worker_count: processes; 0 works in this one.
-        prefetch: elements made ahead.
-        read_options: the script's; the engine's own default where it gave none.
-    """
-    if not isinstance(source, tuple):  # which Grain reads item by item, whatever they are
-        source = check_source(source)
-    settings = LoaderSettings(
-        source=source,
-        sampler=order,
-        operations=as_operations(compiled.operations),
-        worker_count=worker_count,
-        prefetch=prefetch,
-        read_options=reads_of(read_options),
-    )
-    return EngineLoader(settings, cursors)

@@ -18,8 +18,10 @@ from types import TracebackType
 from typing import Any
 
 from loaderkit._base.notes import annotate, keyed
+from loaderkit._base.numbers import at_least
 from loaderkit._loader.iterator.element import Element
 from loaderkit._order.facts import PLANNED
+from loaderkit._order.metadata import RecordMetadata
 from loaderkit._runtime.worker.read_ahead import ReadAhead, ReadRecords
 from loaderkit._runtime.worker.reading import ReadAheadLimits, read_ahead_limits
 from loaderkit._source.naming import Namer, namer_of
@@ -27,12 +29,10 @@ from loaderkit.errors import IteratorClosedError
 
 from ._batching import make_batch
 from ._layout_plan import LayoutPosition, Place
-from ._sent import as_sent
-from ._step_copies import copies_of_steps
-from ._steps import Step, check_callable, is_legacy
-from .operations import BatchOperation
+from ._steps import Step, check_callable, copies_of_steps, is_legacy
+from ._tree import as_sent
+from .operations import BatchOperation, Record, is_record
 from .options import READER_NAME, reads_of
-from .record import Record, RecordMetadata, is_record
 
 # (layout worker, records used) -> the global indices of the others
 IndicesFrom = Callable[[int, int], Iterator[int]]

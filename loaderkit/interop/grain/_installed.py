@@ -1,6 +1,6 @@
-"""Objects of the real Grain among those of a script: known by the name of a class, so that nothing is imported."""
+"""What a script has of the installed Grain, which is never imported: objects, and names that aren't here."""
 
-from typing import Any
+from typing import Any, Never
 
 
 def is_of_grain(value: Any, *names: str) -> bool:
@@ -12,4 +12,27 @@ def is_of_grain(value: Any, *names: str) -> bool:
     return any(
         base.__name__ in names and base.__module__.partition(".")[0] == "grain"
         for base in type(value).__mro__
+    )
+
+
+def lazily(module: str, name: str) -> Any:
+    """A name that needs Orbax, or an AttributeError as `missing` raises it."""
+    if name not in ("PyGrainCheckpointSave", "PyGrainCheckpointRestore"):
+        missing(module, name)
+    from . import checkpoint
+
+    return getattr(checkpoint, name.removeprefix("PyGrain"))
+
+
+def missing(module: str, name: str) -> Never:
+    """Raises an AttributeError with advice; an import statement turns it into its own ImportError.
+
+    >>> missing("grain", "MapDataset")
+    Traceback (most recent call last):
+    AttributeError: module 'grain' has no attribute 'MapDataset': of Grain only the DataLoader and its parts are here...
+    """
+    raise AttributeError(
+        f"module {module!r} has no attribute {name!r}: of Grain only the DataLoader and its parts are here, take its "
+        "Dataset side from the installed grain",
+        name=name,
     )

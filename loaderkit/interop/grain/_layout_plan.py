@@ -47,7 +47,8 @@ class LayoutPlan:
     """The stream of one loader in one layout.
 
     sampler: as the engine asks it. round_robin: which layout worker gets which record; its `rows` is 1 unless there is
-    exactly one Batch, and is used only if `fixed`. compiled: the operations. endless: whether the sampler has no end;
+    exactly one Batch, and is used only if
+    `compiled.fixed`. compiled: the operations. endless: whether the sampler has no end;
     then too many records without an element are an error (`empty_limit`). num_records: of the source.
     """
 
@@ -58,12 +59,6 @@ class LayoutPlan:
     num_records: int
 
     num_steps = None
-
-    @property
-    def fixed(self) -> bool:
-        """Whether which records make an element is known beforehand: no Filter, no FlatMap, one Batch at most."""
-        compiled = self.compiled
-        return not compiled.filters and not compiled.flat_maps and len(compiled.batches) < 2
 
     def ending_before(self, index: int | None) -> "LayoutPlan":
         """The plan where the layout worker of an index ends before it; None where the source has all records."""
@@ -118,9 +113,9 @@ class LayoutPlan:
             context: what the schedulers of one executor share.
             prefetch: elements to make ahead.
         """
-        state, batches = _state_of(position), self.compiled.batches
-        if self.fixed and batches:
-            (batch,) = batches
+        state, fixed = _state_of(position), self.compiled.fixed
+        if fixed and self.compiled.batches:
+            (batch,) = self.compiled.batches
             more = not isinstance(self.compiled.operations[-1], Batch)  # operations after it
             return RowScheduler(
                 RoundRobinBatches(self.round_robin, state, self.sampler, self.num_records),
@@ -131,20 +126,19 @@ class LayoutPlan:
                 in_place=batch.batch_fn is None,
                 prefetch=prefetch,
             )
-        if self.fixed:
-            feed = RecordFeed(
-                self.sampler, RoundRobinIndices(self.round_robin, state, part=None), self.num_records
-            )
-            return self._stream_scheduler({0: feed}, {0: ()}, prefetch, context)
+
+        def feed(part: int | None) -> RecordFeed:
+            indices = RoundRobinIndices(self.round_robin, state, part)
+            return RecordFeed(self.sampler, indices, self.num_records)
+
+        if fixed:
+            return self._stream_scheduler({0: feed(None)}, {0: ()}, prefetch, context)
         # Each part prefetches its share, at least one element: a part may be skipped for many turns.
         share = -(-prefetch // self.round_robin.parts)
         make: dict[int, Callable[[SchedulerContext], Scheduler]] = {}
         for part, place in enumerate(position.cursors):
             start = (self.round_robin.index_of(part, place[0]), *place[1:])
-            feed = RecordFeed(
-                self.sampler, RoundRobinIndices(self.round_robin, state, part), self.num_records
-            )
-            make[part] = partial(self._stream_scheduler, {part: feed}, {part: start}, share)
+            make[part] = partial(self._stream_scheduler, {part: feed(part)}, {part: start}, share)
         return RoundRobinScheduler(make, position.turn, context)
 
     def _stream_scheduler(
@@ -170,33 +164,3 @@ class LayoutPlan:
 
 def _state_of(position: LayoutPosition) -> RoundRobinState:
     return RoundRobinState(tuple(place[0] for place in position.cursors), position.turn)
-
-
-def layout_plan_of(
-    sampler: Order,
-    compiled: Compiled,
-    *,
-    layout: int,
-    length: int,
-    shard_index: int,
-    shard_count: int,
-    num_records: int,
-    endless: bool,
-) -> LayoutPlan:
-    """The plan of a layout.
-
-    Args:
-        sampler: as the engine asks it.
-        compiled: the operations.
-        layout: W, 0 for Grain's own process.
-        length: records that this shard reads.
-        shard_index, shard_count: which indices these are.
-        num_records: the source's length.
-        endless: whether the sampler has no end.
-    """
-    parts = max(layout, 1)
-    round_robin = RoundRobin(parts, rows=1, keep=True, records=length, first=shard_index, stride=shard_count)
-    if len(compiled.batches) == 1:
-        (batch,) = compiled.batches
-        round_robin = replace(round_robin, rows=batch.batch_size, keep=not batch.drop_remainder)
-    return LayoutPlan(sampler, round_robin, compiled, endless, num_records)

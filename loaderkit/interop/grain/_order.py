@@ -1,13 +1,23 @@
-"""A sampler of Grain's as the engine asks one: record keys of global indices, taken modulo the source's length."""
+"""A sampler of Grain's as the engine asks one: record keys of global indices, and the generator of each record.
 
-from typing import Any
+Keys are taken modulo the source's length. A generator is asked for by index in the worker that has the record. Grain
+gives a record one generator, from which its RandomMaps draw in turn, and a batch that of its last row. So where a
+RandomMap comes after a Batch, the state of a row's generator travels with the row:
+
+    state  (13,) uint64: counter (4), key (2), buffer (4), place in the buffer, whether half a word is left, that half
+    states (rows, 13) uint64 of a batch
+
+A sampler of the user's says itself which generator a record has: then the states are an array of generators.
+"""
+
+from operator import index as to_index
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._order.metadata import RecordMetadata
 
-from ._rng import FromSampler, Generators, SeedPlusIndex
 from .samplers import IndexSampler, SequentialSampler
 from .sharding import as_shard_options
 
@@ -15,6 +25,92 @@ from .sharding import as_shard_options
 _SHORT_EPOCH = 4096
 _OURS = (IndexSampler, SequentialSampler)
 _NAMES = {kind.__name__ for kind in _OURS}
+_WORD = (1 << 64) - 1
+
+States = NDArray[Any]
+
+
+class Generators(Protocol):
+    """The generator of each record, and how its state travels."""
+
+    def at(self, index: int) -> np.random.Generator | None:
+        """The generator of an index in its first state; valid until the next call."""
+        ...
+
+    def frozen(self, rng: np.random.Generator | None) -> Any:
+        """The state that a generator has now, as a leaf of a row."""
+        ...
+
+    def thawed(self, states: States) -> np.random.Generator | None:
+        """The generator of a batch: that of its last row; valid until the next call."""
+        ...
+
+
+class SeedPlusIndex:
+    """Philox with the key seed + index, as the samplers give it; one generator is used again for all records.
+
+    >>> float(SeedPlusIndex(3).at(4).random()) == float(np.random.Generator(np.random.Philox(key=7)).random())
+    True
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.seed = to_index(seed)
+        self._bits = np.random.Philox(key=0)
+        self._generator = np.random.Generator(self._bits)
+
+    def at(self, index: int) -> np.random.Generator:
+        key = self.seed + index
+        return self._set([0, 0, 0, 0], [key & _WORD, key >> 64], [0, 0, 0, 0], 4, 0, 0)
+
+    def _set(
+        self, counter: Any, key: Any, buffer: Any, place: int, half: int, word: int
+    ) -> np.random.Generator:
+        self._bits.state = {
+            "bit_generator": "Philox",
+            "state": {"counter": counter, "key": key},
+            "buffer": buffer,
+            "buffer_pos": place,
+            "has_uint32": half,
+            "uinteger": word,
+        }
+        return self._generator
+
+    def frozen(self, rng: np.random.Generator | None) -> Any:
+        state: Any = self._bits.state
+        words = state["state"]
+        ends = [state["buffer_pos"], state["has_uint32"], state["uinteger"]]
+        return np.concatenate([words["counter"], words["key"], state["buffer"], np.array(ends, np.uint64)])
+
+    def thawed(self, states: States) -> np.random.Generator:
+        words = states[-1].tolist()
+        return self._set(words[:4], words[4:6], words[6:10], *words[10:])
+
+    def __reduce__(self) -> tuple[type["SeedPlusIndex"], tuple[int]]:
+        return SeedPlusIndex, (self.seed,)
+
+
+class FromSampler:
+    """What the metadata of a user's own sampler says.
+
+    Args:
+        sampler: asked again where the record is worked on.
+    """
+
+    def __init__(self, sampler: Any) -> None:
+        self._sampler = sampler
+
+    def at(self, index: int) -> np.random.Generator | None:
+        rng: np.random.Generator | None = self._sampler[index].rng
+        return rng
+
+    def frozen(self, rng: np.random.Generator | None) -> Any:
+        leaf = np.empty((), object)
+        leaf[()] = rng
+        return leaf
+
+    def thawed(self, states: States) -> np.random.Generator | None:
+        rng: np.random.Generator | None = states[-1]
+        return rng
 
 
 class Order:

@@ -212,7 +212,7 @@ class RoundRobinIndices:
         of, turns = self._round_robin, self._turns
         rounds = np.arange(-(-n // len(turns)), dtype=np.int64)[:, None]
         places = self._taken[turns] + rounds  # (rounds, turns)
-        records = (places * of.parts + turns)[places < self._sizes[turns]][:n]
+        records: NDArray[np.int64] = (places * of.parts + turns)[places < self._sizes[turns]][:n]
         if len(records):
             parts = records % of.parts
             self._taken += np.bincount(parts, minlength=of.parts)

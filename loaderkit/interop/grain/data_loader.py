@@ -16,10 +16,11 @@ from loaderkit.errors import CheckpointMismatchError
 
 from . import sharding
 from ._compile import Compiled, compiled
-from ._engine import EngineLoader, LayoutReader, engine_loader
+from ._engine import EngineLoader, LayoutReader
 from ._in_order import InOrderRun
-from ._layout_plan import LayoutPlan, LayoutPosition, Place, layout_plan_of
+from ._layout_plan import LayoutPlan, LayoutPosition, Place
 from ._order import as_ours, generators_of, order_of
+from ._round_robin import RoundRobin
 from ._state import Identity, read, written
 from ._steps import listed, steps_of
 from ._version import OLDER, compare, length_of
@@ -103,9 +104,9 @@ class DataLoader:
         self._length = length_of(min(size, _ENDLESS), self._shard_options, grain_version)
         self._version = grain_version or OLDER
         compare(self._shard_options, self._version)
-        self._made: dict[bool, tuple[Compiled, EngineLoader]] = {}
+        self._made: dict[bool, EngineLoader] = {}
         if not self._in_order:
-            self._compiled(self._own_layout)  # raises now what is wrong with a Batch
+            self._engine(self._own_layout)  # raises now what is wrong with a Batch
 
     @property
     def multiprocessing_options(self) -> MultiprocessingOptions:
@@ -121,7 +122,7 @@ class DataLoader:
         >>> import loaderkit.interop.grain as grain
         >>> grain.load([1, 2], num_epochs=1).close()
         """
-        for _, loader in self._made.values():
+        for loader in self._made.values():
             loader.close()
 
     # --- for the iterator -----------------------------------------------------------------------------------------
@@ -136,7 +137,7 @@ class DataLoader:
         """The stream of a layout, from its beginning."""
         if self._in_order:
             return self._run_in_order(layout)
-        return self._compiled(layout)[1].reader(self._plan(layout), layout)
+        return self._engine(layout).reader(self._plan(layout), layout)
 
     def _run_in_order(self, layout: int) -> InOrderRun:
         return InOrderRun(
@@ -149,32 +150,28 @@ class DataLoader:
         )
 
     def _plan(self, layout: int) -> LayoutPlan:
-        return layout_plan_of(
-            self._order,
-            Compiled() if self._in_order else self._compiled(layout)[0],
-            layout=layout,
-            length=self._length,
-            shard_index=self._shard_options.shard_index,
-            shard_count=self._shard_options.shard_count,
-            num_records=len(self._data_source),
-            endless=self._endless,
+        compiled = Compiled() if self._in_order else self._engine(layout).compiled
+        only_batch = compiled.batches[0] if len(compiled.batches) == 1 else Batch(1)
+        round_robin = RoundRobin(
+            parts=max(layout, 1),
+            rows=only_batch.batch_size,
+            keep=not only_batch.drop_remainder,
+            records=self._length,
+            first=self._shard_options.shard_index,
+            stride=self._shard_options.shard_count,
         )
+        return LayoutPlan(self._order, round_robin, compiled, self._endless, len(self._data_source))
 
-    def _compiled(self, layout: int) -> tuple[Compiled, EngineLoader]:
+    def _engine(self, layout: int) -> EngineLoader:
         by_workers = layout > 0
         if by_workers not in self._made:
-            made = compiled(self._steps, self._generators, by_workers=by_workers)
-            options = self._multiprocessing_options
-            loader = engine_loader(
-                source=self._data_source,
-                order=self._order,
-                compiled=made,
-                cursors=bool(made.filters or made.flat_maps or len(made.batches) > 1),
-                worker_count=options.num_workers,
-                prefetch=max(1, options.num_workers * options.per_worker_buffer_size),
+            self._made[by_workers] = EngineLoader(
+                self._data_source,
+                self._order,
+                compiled(self._steps, self._generators, by_workers=by_workers),
+                options=self._multiprocessing_options,
                 read_options=self._read_options,
             )
-            self._made[by_workers] = made, loader
         return self._made[by_workers]
 
     def _resolved(self, part: int, cursor: Place, layout: int) -> Place:

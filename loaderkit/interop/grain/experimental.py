@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Never
 import numpy as np
 
 from ._batching import batch_and_pad
-from ._lazy import missing
+from ._installed import missing
 from ._shuffle import index_shuffle
 from .transforms import FlatMap as FlatMapTransform
 from .transforms import MapWithIndex as MapWithIndexTransform

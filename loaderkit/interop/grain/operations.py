@@ -12,12 +12,30 @@ import numpy as np
 
 from loaderkit._base.numbers import at_least
 from loaderkit._base.tree import structure_of
+from loaderkit._order.metadata import RecordMetadata
 
 from ._batching import make_batch
-from .record import Record
 
+T = TypeVar("T")
 IN = TypeVar("IN")
 OUT = TypeVar("OUT")
+
+
+@dataclass(slots=True)
+class Record(Generic[T]):
+    """Metadata and data of an element, as the legacy operations take and give them.
+
+    >>> Record(RecordMetadata(0), "data").data
+    'data'
+    """
+
+    metadata: RecordMetadata
+    data: T
+
+
+def is_record(value: Any) -> bool:
+    """Whether an object has metadata and data, as a Record has."""
+    return hasattr(value, "metadata") and hasattr(value, "data")
 
 
 class Operation(Protocol):
@@ -30,7 +48,6 @@ class Operation(Protocol):
 class MapOperation(Generic[IN, OUT]):
     """Applies a function to the data of each record.
 
-    >>> from .record import RecordMetadata
     >>> [record.data for record in MapOperation(abs)(iter([Record(RecordMetadata(0), -3)]))]
     [3]
     """

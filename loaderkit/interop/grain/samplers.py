@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._base.numbers import at_least
+from loaderkit._order.metadata import RecordMetadata
 
 from ._shuffle import shuffled
-from .record import RecordMetadata
 from .sharding import NoSharding, ShardOptions, even_split
 
 _SEEDS = 1 << 32

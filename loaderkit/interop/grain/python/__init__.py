@@ -3,7 +3,7 @@
 from typing import Any
 
 from loaderkit._base.lazy_package import lazy_names as _lazy_names
-from loaderkit.interop.grain._lazy import lazily as _lazily
+from loaderkit.interop.grain._installed import lazily as _lazily
 
 _named, __dir__ = _lazy_names(globals())
 __all__ = list(__dir__())  # a star import brings `experimental`, too

@@ -20,10 +20,10 @@ from loaderkit.interop.grain.operations import FilterOperation as FilterOperatio
 from loaderkit.interop.grain.operations import MapOperation as MapOperation
 from loaderkit.interop.grain.operations import Operation as Operation
 from loaderkit.interop.grain.operations import RandomMapOperation as RandomMapOperation
+from loaderkit.interop.grain.operations import Record as Record
+from loaderkit.interop.grain.operations import RecordMetadata as RecordMetadata
 from loaderkit.interop.grain.options import MultiprocessingOptions as MultiprocessingOptions
 from loaderkit.interop.grain.options import ReadOptions as ReadOptions
-from loaderkit.interop.grain.record import Record as Record
-from loaderkit.interop.grain.record import RecordMetadata as RecordMetadata
 from loaderkit.interop.grain.samplers import IndexSampler as IndexSampler
 from loaderkit.interop.grain.samplers import Sampler as Sampler
 from loaderkit.interop.grain.samplers import SequentialSampler as SequentialSampler

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Never
 
-from loaderkit.interop.grain._lazy import missing
+from loaderkit.interop.grain._installed import missing
 from loaderkit.interop.grain.experimental import *  # noqa: F403 - one list of the names, for both places
 from loaderkit.interop.grain.experimental import __all__  # noqa: F401 - as the star left it out
 

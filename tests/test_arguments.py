@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import loaderkit as lk
+import loaderkit.interop.grain as grain
 from loaderkit._base.former_arguments import former_arguments
 
 CALLABLES = {
@@ -181,6 +182,25 @@ def test_a_former_way_is_the_new_one_with_a_warning(
     assert [one.filename for one in told] == [__file__]
     after = now()
     assert str(before) == str(after)
+
+
+@pytest.mark.parametrize(
+    ("name", "use"),
+    [
+        ("VocXml", lambda: lk.decode.VocXml(["cat"])),
+        ("MapOperation", lambda: grain.MapOperation(abs)),
+        ("RandomMapOperation", lambda: grain.RandomMapOperation(max)),
+        ("FilterOperation", lambda: grain.FilterOperation(bool)),
+        ("BatchOperation", lambda: grain.BatchOperation(2)),
+        ("SharedMemoryArray", lambda: grain.SharedMemoryArray((2,)).unlink_on_del()),
+    ],
+)
+def test_a_class_that_goes_says_so_once(name: str, use: Callable[[], Any]) -> None:
+    """At the line that makes an object, with what to write and the release that drops it."""
+    text = rf"^{name}\(\): write .+; 0.3.0 drops it$"
+    with pytest.warns(DeprecationWarning, match=text) as told:
+        use()
+    assert [one.filename for one in told] == [__file__]
 
 
 def test_files_are_opened_in_former_ways(tmp_path: Any) -> None:

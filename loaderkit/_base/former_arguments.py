@@ -1,4 +1,4 @@
-"""The former ways of calling a function: arguments by place, under another name, or left out; each with a warning."""
+"""Former ways of calling a function, and classes that go: each works until 0.3, with a warning."""
 
 import warnings
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -79,3 +79,20 @@ def _refuse_twice(name: str, given: Iterable[str], known: Container[str]) -> Non
     for word in given:
         if word in known:
             raise TypeError(f"{name}(): expected {word} once, got it twice; leave one out")
+
+
+def warn_of_former(former: str, instead: str, *, stacklevel: int) -> None:
+    """A DeprecationWarning of a class that goes with 0.3.
+
+    Args:
+        former: as it is called, such as "VocXml()".
+        instead: what to write.
+        stacklevel: 1 for the line that calls this function.
+
+    >>> with warnings.catch_warnings(record=True) as told:
+    ...     warnings.simplefilter("always")
+    ...     warn_of_former("VocXml()", "a Map", stacklevel=1)
+    >>> print(told[0].message)
+    VocXml(): write a Map; 0.3.0 drops it
+    """
+    warnings.warn(f"{former}: write {instead}; 0.3.0 drops it", DeprecationWarning, stacklevel=stacklevel + 1)

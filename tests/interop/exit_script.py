@@ -9,6 +9,7 @@ import os
 import sys
 import threading
 import types
+import warnings
 
 import jax
 import numpy as np
@@ -40,6 +41,7 @@ def made():
 
 
 def named():
+    warnings.simplefilter("ignore", DeprecationWarning)
     array = _shared_memory.SharedMemoryArray((4, 4), np.float32)
     array.unlink_on_del()
     opened = _shared_memory.SharedMemoryArray.from_metadata(array.metadata)

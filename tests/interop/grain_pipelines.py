@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import json
+import warnings
 from collections import OrderedDict, defaultdict
 from typing import Any
 
@@ -10,6 +11,13 @@ import numpy as np
 
 # Words of `operations_of`, but for "held": that callable keeps state, which a restore loses.
 WORDS = ("plus", "random", "half", "sieve", "fan", "batch2", "batch3", "batch2drop", "sums", "tree")
+
+
+def legacy(kind: Any, *arguments: Any, **named: Any) -> Any:
+    """An operation that goes with 0.3, without its warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return kind(*arguments, **named)
 
 
 def operations_of(g: Any, words: tuple[str, ...]) -> list[Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from grain_pipelines import WORDS, loader_of, operations_of, spelled, story
+from grain_pipelines import WORDS, legacy, loader_of, operations_of, spelled, story
 
 import loaderkit.interop.grain as grain
 from loaderkit.interop.grain._in_order import InOrderRun
@@ -231,7 +231,7 @@ def pairs(records):
 AS_SENT = {
     "source": ([{"z": 1, "a": 2}], [], "{'a': 2, 'z': 1}"),
     "batch_fn": ([3, 4], [grain.Batch(2, batch_fn=sums)], "{'a': [3, 4], 'z': 7}"),
-    "BatchOperation": ([3, 4], [grain.BatchOperation(2, batch_fn=sums)], "{'a': [3, 4], 'z': 7}"),
+    "BatchOperation": ([3, 4], [legacy(grain.BatchOperation, 2, batch_fn=sums)], "{'a': [3, 4], 'z': 7}"),
     "records": ([3], [pairs], "{'a': {'c': 2, 'd': 1}, 'z': 3}"),
     "OrderedDict": ([OrderedDict(z=1, a=2)], [], repr(OrderedDict(z=1, a=2))),
 }

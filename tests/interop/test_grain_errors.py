@@ -5,6 +5,7 @@ import threading
 
 import numpy as np
 import pytest
+from grain_pipelines import legacy
 
 import loaderkit.interop.grain as grain
 from loaderkit.errors import TransportError
@@ -89,17 +90,23 @@ CASES = {
         "operations[0] Batch(batch_size=2)",
     ),
     "BatchOperation": (
-        [Same(), grain.BatchOperation(2, batch_fn=summed)],
+        [Same(), legacy(grain.BatchOperation, 2, batch_fn=summed)],
         "operations[1] BatchOperation(batch_size=2)",
     ),
-    "MapOperation": ([Same(), grain.MapOperation(refuse)], "operations[1] MapOperation(refuse)"),
-    "RandomMapOperation": ([grain.RandomMapOperation(refuse)], "operations[0] RandomMapOperation(refuse)"),
-    "FilterOperation": ([Noise(), grain.FilterOperation(refuse)], "operations[1] FilterOperation(refuse)"),
+    "MapOperation": ([Same(), legacy(grain.MapOperation, refuse)], "operations[1] MapOperation(refuse)"),
+    "RandomMapOperation": (
+        [legacy(grain.RandomMapOperation, refuse)],
+        "operations[0] RandomMapOperation(refuse)",
+    ),
+    "FilterOperation": (
+        [Noise(), legacy(grain.FilterOperation, refuse)],
+        "operations[1] FilterOperation(refuse)",
+    ),
     "a callable": ([Same(), refusing_records, Same()], "operations[1] refusing_records"),
     "before a callable": ([Same(), Refuse(), iter], "operations[1] Refuse"),
     "behind a callable": ([iter, grain.Batch(2), Refuse()], "operations[2] Refuse"),
     "a legacy one before a callable": (
-        [grain.MapOperation(refuse), iter],
+        [legacy(grain.MapOperation, refuse), iter],
         "operations[0] MapOperation(refuse)",
     ),
 }

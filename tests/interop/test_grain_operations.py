@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 import pytest
-from grain_pipelines import story
+from grain_pipelines import legacy, story
 
 import loaderkit.interop.grain as ours
 from loaderkit.errors import IteratorClosedError, TransportError
@@ -57,7 +57,7 @@ def numbers_of(seed: int, indices) -> list[int]:
 
 def test_records_held_back_keep_their_generators(g):
     """A callable that gives records later than it takes them: each draws its own numbers."""
-    random = g.RandomMapOperation(lambda x, rng: x + int(rng.integers(1000)))
+    random = legacy(g.RandomMapOperation, lambda x, rng: x + int(rng.integers(1000)))
     assert given_by(g, [0] * 5, [turned, random]) == numbers_of(3, [1, 0, 3, 2, 4])
     assert given_by(g, [0] * 5, [turned, adding(g)]) == numbers_of(3, [1, 0, 3, 2, 4])
 
@@ -138,9 +138,9 @@ def test_callables_see_the_samplers_own_metadata(g):
 def test_legacy_operations_remove_the_record_key(g):
     """Behind them a callable sees None."""
     for operation in (
-        g.MapOperation(lambda x: x),
-        g.FilterOperation(lambda x: True),
-        g.RandomMapOperation(lambda x, rng: x),
+        legacy(g.MapOperation, lambda x: x),
+        legacy(g.FilterOperation, lambda x: True),
+        legacy(g.RandomMapOperation, lambda x, rng: x),
     ):
         assert seen_by(g, [operation])[1] == (1, None, 11)
 
@@ -164,7 +164,7 @@ def test_batch_operation_finds_a_dtype_for_all_rows(layout):
         return ours.DataLoader(
             data_source=source,
             sampler=ours.SequentialSampler(4),
-            operations=[ours.BatchOperation(2)],
+            operations=[legacy(ours.BatchOperation, 2)],
             worker_layout=layout,
             worker_count=layout,
         )
@@ -201,7 +201,7 @@ WITH_CHILDREN = {
     "between": lambda g: [fan(g), unchanged, fan(g)],
     "filtered": lambda g: [even(g), unchanged, fan(g), even(g)],
     "batched": lambda g: [fan(g), unchanged, g.Batch(2)],
-    "legacy": lambda g: [g.MapOperation(lambda x: x + 1), fan(g), unchanged],
+    "legacy": lambda g: [legacy(g.MapOperation, lambda x: x + 1), fan(g), unchanged],
     "held back": lambda g: [turned, fan(g)],
 }
 

@@ -16,6 +16,8 @@ import loaderkit.interop.grain as grain
 from loaderkit.interop.grain._tree import as_sent
 from loaderkit.interop.grain.multiprocessing import SharedMemoryArray
 
+pytestmark = pytest.mark.filterwarnings(r"ignore:SharedMemoryArray\(\):DeprecationWarning")
+
 
 def exists(name: str) -> bool:
     try:
@@ -188,7 +190,7 @@ print(*(name for element in elements for name in element["a"]))
 def run(script: str, folder: Path) -> "subprocess.CompletedProcess[str]":
     """A script's run; its standard error ends when those have ended who clean up behind the worker."""
     return subprocess.run(
-        [sys.executable, "-c", script],
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", script],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
         capture_output=True,

@@ -349,9 +349,15 @@ def test_what_cannot_be_sent_is_named_with_its_attribute(options, named):
     assert "worker_kind='thread'" in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("load", "wrapped"), [(lk.load, lk.Map), (grain.load, grain.MapOperation)], ids=["lk", "grain"]
-)
+def mapped(function: Any) -> grain.MapTransform:
+    class Mapped(grain.MapTransform):
+        def map(self, element: Any) -> Any:
+            return function(element)
+
+    return Mapped()
+
+
+@pytest.mark.parametrize(("load", "wrapped"), [(lk.load, lk.Map), (grain.load, mapped)], ids=["lk", "grain"])
 @pytest.mark.parametrize("base", [object, dict])
 def test_a_class_of_the_script_that_jax_knows_as_a_pytree_is_refused(load, wrapped, base):
     """A worker would get it without its registration, and what is a tree here would be a leaf there."""

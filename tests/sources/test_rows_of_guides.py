@@ -203,15 +203,6 @@ def test_csv_with_a_file_a_sample(folder):
         assert batch["image"][..., 0].sum((1, 2)).tolist() == [int(total) for total in batch["sum"]]
 
 
-def test_voc_xml():
-    xml = b"""<annotation><size><width>8</width><height>8</height><depth>1</depth></size>
-    <object><name>cat</name><bndbox><xmin>1</xmin><ymin>2</ymin><xmax>5</xmax><ymax>6</ymax></bndbox></object>
-    </annotation>"""
-    operation = lk.decode.VocXml({"cat": 3}, key="xml")
-    decoded = operation.map({"xml": xml})["xml"]
-    assert decoded["labels"].tolist() == [3] and decoded["boxes"].shape == (1, 4)
-
-
 @pytest.mark.torch
 def test_batch_sampler():
     pytest.importorskip("torch")

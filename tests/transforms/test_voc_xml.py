@@ -6,6 +6,8 @@ import pytest
 import loaderkit as lk
 from loaderkit.transforms.parameters import parameters_of
 
+pytestmark = pytest.mark.filterwarnings(r"ignore:VocXml\(\):DeprecationWarning")
+
 BOX = "<bndbox><ymin>2</ymin><xmin>1.5</xmin><xmax>30</xmax><ymax>40</ymax></bndbox>"
 PART = f"<part><name>head</name>{BOX}</part>"  # an object's own box isn't this one
 

@@ -17,6 +17,7 @@ from itertools import islice
 from types import TracebackType
 from typing import Any
 
+from loaderkit._base.integers import at_least
 from loaderkit._base.notes import annotate, keyed
 from loaderkit._base.numbers import at_least
 from loaderkit._loader.iterator.element import Element
@@ -31,8 +32,9 @@ from ._batching import make_batch
 from ._layout_plan import LayoutPosition, Place
 from ._steps import Step, check_callable, copies_of_steps, is_legacy
 from ._tree import as_sent
-from .operations import BatchOperation, Record, is_record
+from .operations import Record, batched, is_record
 from .options import READER_NAME, reads_of
+from .transforms import Batch
 
 # (layout worker, records used) -> the global indices of the others
 IndicesFrom = Callable[[int, int], Iterator[int]]
@@ -150,7 +152,8 @@ class InOrderRun:
         """What a layout worker gives from a cursor of Grain's on."""
         stream = self._made(part, cursor, self._steps())
         if self._layout:
-            stream.records = self._blame.of(self._last, _mapped(as_sent, stream.records))
+            sent = (Record(record.metadata, as_sent(record.data)) for record in stream.records)
+            stream.records = self._blame.of(self._last, sent)
         return stream
 
     def _made(self, part: int, cursor: Place, steps: Sequence[Step]) -> "_Stream":
@@ -164,8 +167,7 @@ class InOrderRun:
                 # In a worker process of Grain the last step stacks into memory of the first row's dtype.
                 first_dtype = self._layout > 0 and step.label == self._last
                 function = step.batch.batch_fn or partial(make_batch, first_dtype=first_dtype)
-                size, drop = step.batch.batch_size, step.batch.drop_remainder
-                stream = _batched(BatchOperation(size, drop, function), stream)
+                stream = _batches(step.batch, function, stream)
             else:
                 stream.records = _applied(step, stream.records)
             stream.records = self._blame.of(step.label, stream.records)
@@ -288,27 +290,32 @@ def _children(step: Step, before: _Stream, given: int) -> _Stream:
     return _Stream(records(), lambda: (*place, given), lambda: (*before.origin(), given - 1))
 
 
-def _batched(batch: BatchOperation[Any, Any], before: _Stream) -> _Stream:
+def _batches(batch: Batch, function: Callable[..., Any], before: _Stream) -> _Stream:
     """Batches of a stream, each with the origin of its first row."""
+    size = at_least("batch_size", batch.batch_size, 1)
     origin: Place = ()
 
     def rows() -> Iterator[Record[Any]]:
         nonlocal origin
         for number, record in enumerate(before.records):
-            if number % batch.batch_size == 0:
+            if number % size == 0:
                 origin = before.origin()
             yield record
 
-    return _Stream(batch(rows()), before.place, lambda: origin)
+    return _Stream(batched(rows(), size, batch.drop_remainder, function), before.place, lambda: origin)
 
 
 def _applied(step: Step, records: Iterator[Record[Any]]) -> Iterator[Record[Any]]:
     if step.kind == "records" or is_legacy(step.operation):
         return _called(step, records)
-    assert step.call is not None
-    if step.kind == "map":
-        return _mapped(step.call, records)
-    return (_random_mapped if step.kind == "random" else _filtered)(step.call, records)
+    call = step.call
+    assert call is not None
+    match step.kind:
+        case "map":
+            return (Record(record.metadata, call(record.data)) for record in records)
+        case "random":
+            return (Record(record.metadata, call(record.data, record.metadata.rng)) for record in records)
+    return (record for record in records if call(record.data))
 
 
 def _called(step: Step, records: Iterator[Record[Any]]) -> Iterator[Record[Any]]:
@@ -319,18 +326,6 @@ def _called(step: Step, records: Iterator[Record[Any]]) -> Iterator[Record[Any]]
         if not is_record(record):
             raise TypeError(f"{step.label}: expected Records from it, got {type(record).__name__}")
         yield record
-
-
-def _mapped(call: Callable[..., Any], records: Iterator[Record[Any]]) -> Iterator[Record[Any]]:
-    return (Record(record.metadata, call(record.data)) for record in records)
-
-
-def _random_mapped(call: Callable[..., Any], records: Iterator[Record[Any]]) -> Iterator[Record[Any]]:
-    return (Record(record.metadata, call(record.data, record.metadata.rng)) for record in records)
-
-
-def _filtered(call: Callable[..., Any], records: Iterator[Record[Any]]) -> Iterator[Record[Any]]:
-    return (record for record in records if call(record.data))
 
 
 _END: Any = object()

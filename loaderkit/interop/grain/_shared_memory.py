@@ -16,6 +16,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from loaderkit._base.former_arguments import warn_of_former
 from loaderkit._base.system.descriptors import above_standard
 
 
@@ -57,22 +58,18 @@ class _Segment:
 
 
 class SharedMemoryArray(np.ndarray):
-    """An array in named shared memory; the last process that uses it calls unlink_on_del().
+    """An array in named shared memory; the last process that uses it calls unlink_on_del(). Deprecated.
 
     Its views and copies are plain arrays in this respect: they have no metadata, and a view keeps the memory.
 
     Args:
         shape, dtype: of the array.
-
-    >>> array = SharedMemoryArray((2, 3), np.int32)
-    >>> array.unlink_on_del()
-    >>> array.metadata.shape
-    (2, 3)
     """
 
     _segment: _Segment | None
 
     def __new__(cls, shape: Iterable[int], dtype: npt.DTypeLike = float) -> Self:
+        warn_of_former("SharedMemoryArray()", "np.empty(shape, dtype)", stacklevel=2)
         lengths = tuple(shape)
         with above_standard():
             memory = Memory(create=True, size=np.dtype(dtype).itemsize * math.prod(lengths))

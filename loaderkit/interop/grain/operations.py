@@ -1,6 +1,6 @@
 """Grain's legacy operations: callables that take an iterator of Records and give one.
 
-Those of Grain's are run as the transforms that they are; a callable of the user's is run in order.
+Those of Grain's are run as the transforms that they are, and go with 0.3; a callable of the user's is run in order.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -10,6 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 import numpy as np
 
+from loaderkit._base.former_arguments import warn_of_former
 from loaderkit._base.numbers import at_least
 from loaderkit._base.tree import structure_of
 from loaderkit._order.metadata import RecordMetadata
@@ -46,13 +47,12 @@ class Operation(Protocol):
 
 @dataclass
 class MapOperation(Generic[IN, OUT]):
-    """Applies a function to the data of each record.
-
-    >>> [record.data for record in MapOperation(abs)(iter([Record(RecordMetadata(0), -3)]))]
-    [3]
-    """
+    """Applies a function to the data of each record; deprecated."""
 
     map_function: Callable[[IN], OUT]
+
+    def __post_init__(self) -> None:
+        warn_of_former("MapOperation()", "a class derived from grain.MapTransform", stacklevel=3)
 
     def __call__(self, input_iterator: Iterator[Record[IN]]) -> Iterator[Record[OUT]]:
         for record in input_iterator:
@@ -65,9 +65,12 @@ class MapOperation(Generic[IN, OUT]):
 
 @dataclass
 class RandomMapOperation(Generic[IN, OUT]):
-    """Applies a function to the data and the generator of each record."""
+    """Applies a function to the data and the generator of each record; deprecated."""
 
     random_map_function: Callable[[IN, np.random.Generator], OUT]
+
+    def __post_init__(self) -> None:
+        warn_of_former("RandomMapOperation()", "a class derived from grain.RandomMapTransform", stacklevel=3)
 
     def __call__(self, input_iterator: Iterator[Record[IN]]) -> Iterator[Record[OUT]]:
         for record in input_iterator:
@@ -80,9 +83,12 @@ class RandomMapOperation(Generic[IN, OUT]):
 
 @dataclass
 class FilterOperation(Generic[IN]):
-    """Keeps the records of which the condition is true for the data."""
+    """Keeps the records of which the condition is true for the data; deprecated."""
 
     condition_function: Callable[[IN], bool]
+
+    def __post_init__(self) -> None:
+        warn_of_former("FilterOperation()", "a class derived from grain.FilterTransform", stacklevel=3)
 
     def __call__(self, input_iterator: Iterator[Record[IN]]) -> Iterator[Record[IN]]:
         for record in input_iterator:
@@ -96,7 +102,7 @@ class FilterOperation(Generic[IN]):
 
 @dataclass
 class BatchOperation(Generic[IN, OUT]):
-    """Makes batches of the data of consecutive records.
+    """Makes batches of the data of consecutive records; deprecated.
 
     Args:
         batch_size: rows; ValueError below 1.
@@ -112,15 +118,27 @@ class BatchOperation(Generic[IN, OUT]):
         at_least("batch_size", self.batch_size, 1)
         if self.batch_fn is None:
             self.batch_fn = _stacked
+        warn_of_former("BatchOperation()", "grain.Batch(batch_size)", stacklevel=3)
 
     def __call__(self, input_iterator: Iterator[Record[IN]]) -> Iterator[Record[OUT]]:
         assert self.batch_fn is not None
-        stream = iter(input_iterator)
-        while records := [*islice(stream, self.batch_size)]:
-            if len(records) < self.batch_size and self.drop_remainder:
-                return
-            batch = self.batch_fn([record.data for record in records])
-            yield Record(records[-1].metadata.remove_record_key(), batch)
+        return batched(input_iterator, self.batch_size, self.drop_remainder, self.batch_fn)
+
+
+def batched(
+    records: Iterator[Record[Any]], batch_size: int, drop_remainder: bool, batch_fn: Callable[..., Any]
+) -> Iterator[Record[Any]]:
+    """Batches of the data of consecutive records, each with the metadata of its last one.
+
+    >>> from loaderkit._order.metadata import RecordMetadata
+    >>> records = iter([Record(RecordMetadata(number, 0), number) for number in range(3)])
+    >>> [record.data for record in batched(records, 2, False, list)]
+    [[0, 1], [2]]
+    """
+    while rows := [*islice(records, batch_size)]:
+        if len(rows) < batch_size and drop_remainder:
+            return
+        yield Record(rows[-1].metadata.remove_record_key(), batch_fn([row.data for row in rows]))
 
 
 def _called(what: str, function: Callable[..., Any], *arguments: Any) -> Any:

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._base.former_arguments import warn_of_former
 from loaderkit.transforms.base import Map
 
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
@@ -17,7 +18,7 @@ _SIDES = ("xmin", "ymin", "xmax", "ymax")
 
 @dataclass(frozen=True)
 class VocXml(Map):
-    """Decodes an annotation of Pascal VOC to a dict of its objects, in their order.
+    """Decodes an annotation of Pascal VOC to a dict of its objects, in their order. Deprecated: docs/cookbook.md.
 
     boxes: (n, 4) float32, of xmin, ymin, xmax and ymax as they are written: VOC counts pixels from 1, and the last is
     in the box. labels: (n,) int64. difficult: (n,) bool, False where an object doesn't say. An annotation without
@@ -28,21 +29,13 @@ class VocXml(Map):
         key: the field of a record that is decoded, such as "xml"; None where the element is the XML itself.
 
     ValueError for XML that is malformed or has a DTD, for an object without a name or box, and for another class.
-
-    >>> xml = b'''<annotation><object><name>cat</name><bndbox><xmin>1</xmin><ymin>2</ymin><xmax>30</xmax><ymax>40</ymax>
-    ... </bndbox></object></annotation>'''
-    >>> found = VocXml(["cat", "dog"]).map(xml)
-    >>> found["boxes"].tolist(), found["labels"], found["difficult"]
-    ([[1.0, 2.0, 30.0, 40.0]], array([0]), array([False]))
-    >>> VocXml({"dog": 3}, key="xml").map({"jpg": b"", "xml": xml})
-    Traceback (most recent call last):
-    ValueError: VocXml: object 0: expected one of the classes 'dog', got 'cat'; add it to classes
     """
 
     classes: Mapping[str, int] | Sequence[str]
     key: str | None = None
 
     def __post_init__(self) -> None:
+        warn_of_former("VocXml()", "the function of docs/cookbook.md, Boxes of Pascal VOC", stacklevel=3)
         object.__setattr__(self, "classes", _numbered(self.classes))
         key: object = self.key
         if not isinstance(key, str | None):

@@ -5,7 +5,7 @@ from typing import Any
 from loaderkit._plan.bad_records import Tolerance
 from loaderkit._plan.stream_shape import changes_rows
 from loaderkit.samplers import Sampler
-from loaderkit.samplers.shaped import ShapedSampler, shaped
+from loaderkit.samplers.protocol import ShapedSampler, shaped
 from loaderkit.transforms.base import Batch, Transformation
 from loaderkit.transforms.pad_batch import PadBatch
 from loaderkit.transforms.shape import shape_of

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from loaderkit._order.facts import Fill
 from loaderkit._order.sharding import Shard, ShardOptions
 from loaderkit.samplers import Sampler
-from loaderkit.samplers.protocol import record_keys_of
-from loaderkit.samplers.shaped import ShapedSampler
+from loaderkit.samplers.protocol import ShapedSampler, record_keys_of
 
 from .batching import Batching, check_span, shard_rows, shard_spans
 

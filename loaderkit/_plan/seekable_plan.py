@@ -18,8 +18,7 @@ from loaderkit._order.rng import generator
 from loaderkit._order.sharding import Shard, ShardOptions
 from loaderkit.errors import WorkerError
 from loaderkit.samplers import Sampler
-from loaderkit.samplers.protocol import length_of, record_keys_of, seed_of
-from loaderkit.samplers.shaped import ShapedSampler, shaped
+from loaderkit.samplers.protocol import ShapedSampler, length_of, record_keys_of, seed_of, shaped
 
 from .bad_record_limit import check_losses, with_losses
 from .bad_records import ReplacementSearch, with_substitutions

@@ -3,7 +3,7 @@
 import numpy as np
 
 from loaderkit._order.sharding import Shard
-from loaderkit.samplers.shaped import ShapedSampler
+from loaderkit.samplers.protocol import ShapedSampler
 
 from .seekable_plan import SeekablePlan
 

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import InitVar, dataclass, field
 from itertools import pairwise
 from reprlib import repr as _short
@@ -27,7 +26,7 @@ from loaderkit._order.permutation import MAX_RECORDS, Int64Array
 from loaderkit._order.sharding import Sharding, check_sharding
 
 from .bulk import BulkSampler
-from .protocol import ENDLESS, checked_epochs, checked_seed
+from .protocol import ENDLESS, check_limit, checked_epochs, checked_seed
 
 _ADVICE = "give the lengths of all records, such as lk.offline.read_array(path) of lk.offline.measure(source, fn, path)"
 
@@ -94,16 +93,9 @@ class LengthBucketSampler(BulkSampler):
                 "smaller global_batch_size"
             )
         kind = np.uint32 if len(known) <= 1 << 32 else np.int64
-        self._set("_by_bucket", np.argsort(buckets, kind="stable").astype(kind))
-        self._set("_buckets", made)
-        self._set("lengths_digest", digest_of(known.astype(np.int64, copy=False)))
-        at_least(
-            "num_epochs * epoch_length",
-            (self.num_epochs or 1) * self.epoch_length,
-            1,
-            below=ENDLESS - 1,
-            advice="give num_epochs=None for an endless stream",
-        )
+        self._set(_by_bucket=np.argsort(buckets, kind="stable").astype(kind), _buckets=made)
+        self._set(lengths_digest=digest_of(known.astype(np.int64, copy=False)))
+        check_limit("epoch_length", self.epoch_length, self.num_epochs or 1)
 
     @property
     def num_records(self) -> int:
@@ -197,9 +189,7 @@ class LengthBucketSampler(BulkSampler):
         ... ).endless().num_epochs is None
         True
         """
-        other = copy(self)
-        other._set("num_epochs", None)
-        return other
+        return self._copied(num_epochs=None)
 
     def fingerprint(self) -> dict[str, object]:
         """What a saved state keeps of this sampler, as JSON values: of the lengths their number and a digest.
@@ -208,8 +198,6 @@ class LengthBucketSampler(BulkSampler):
         >>> said["records"], said["lengths"], said["boundaries"]
         (3, 'sha256:d57ced280c7a025e3f5fc36408ae9569', [9])
         """
-        # A state holds no integer above 63 bits, which many JSON readers would round.
-        seed = self.seed if self.seed is None or self.seed < ENDLESS else str(self.seed)
         return {
             "kind": "LengthBucketSampler",
             "records": self.num_records,
@@ -220,13 +208,8 @@ class LengthBucketSampler(BulkSampler):
             "shuffle": self.shuffle,
             "drop_remainder": self.drop_remainder,
             "num_epochs": self.num_epochs,
-            "seed": seed,
+            "seed": self._seed_in_state(),
         }
-
-    def __len__(self) -> int:
-        if self.num_epochs is None:
-            raise TypeError(f"{self!r} is endless and has no length; give num_epochs")
-        return self._limit
 
     @property
     def _limit(self) -> int:
@@ -262,16 +245,11 @@ class LengthBucketSampler(BulkSampler):
         epochs, inside = np.divmod(steps, self._buckets.steps)
         return self._buckets.batches(inside, epochs)
 
-    def _set(self, name: str, value: Any) -> None:
-        object.__setattr__(self, name, value)  # a frozen dataclass has no other way
-
     def _check_settings(self) -> None:
         size = at_least("global_batch_size", self.global_batch_size, 1, below=MAX_RECORDS)
-        self._set("global_batch_size", size)
         bounds = _several("boundaries", self.boundaries, 0)
         if any(lower >= upper for lower, upper in pairwise(bounds)):
             raise ValueError(f"boundaries: expected ascending lengths, got {_short(bounds)}; sort them")
-        self._set("boundaries", bounds)
         sizes = (size,) * len(bounds)
         if self.batch_sizes is not None:
             sizes = _several("batch_sizes", self.batch_sizes, 1)
@@ -280,12 +258,13 @@ class LengthBucketSampler(BulkSampler):
                     f"batch_sizes: expected {len(bounds)} numbers of rows, one for each boundary, the largest "
                     f"global_batch_size={size}, got {_short(sizes)}; give global_batch_size=max(batch_sizes)"
                 )
-            self._set("batch_sizes", sizes)
-        self._set("sizes", sizes)
+            self._set(batch_sizes=sizes)
         if not isinstance(self.drop_remainder, bool):
             raise TypeError(f"drop_remainder: expected True or False, got {_short(self.drop_remainder)}")
-        self._set("seed", checked_seed(self.seed, shuffle=self.shuffle))
-        self._set("num_epochs", checked_epochs(self.num_epochs))
+        self._set(global_batch_size=size, boundaries=bounds, sizes=sizes)
+        self._set(
+            seed=checked_seed(self.seed, shuffle=self.shuffle), num_epochs=checked_epochs(self.num_epochs)
+        )
         check_sharding(self.shard_options)
 
 

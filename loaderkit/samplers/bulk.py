@@ -1,7 +1,9 @@
 """What all samplers of this package share: `sampler[i]` and iteration follow from the keys of many indices at once."""
 
 from collections.abc import Iterator
+from copy import copy
 from operator import index as to_index
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +24,7 @@ class BulkSampler:
     """A sampler whose `record_keys` answers; a subclass says its `_limit`, the number of indices or ENDLESS."""
 
     __slots__ = ()
+    _gives_length: ClassVar[str] = "give num_epochs"
 
     seed: int | None
 
@@ -49,9 +52,27 @@ class BulkSampler:
             for index, key in zip(indices, keys, strict=True):
                 yield self._metadata(index, key)
 
+    def __len__(self) -> int:
+        if self._limit == ENDLESS:
+            raise TypeError(f"{self!r} is endless and has no length; {self._gives_length}")
+        return self._limit
+
     def __bool__(self) -> bool:
         # Without this method Python would call __len__, which raises for an endless sampler.
         return True
+
+    def _set(self, **values: Any) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)  # a frozen dataclass has no other way
+
+    def _copied(self, **values: Any) -> Self:
+        other = copy(self)
+        other._set(**values)
+        return other
+
+    def _seed_in_state(self) -> int | str | None:
+        # A state holds no integer above 63 bits, which many JSON readers would round.
+        return self.seed if self.seed is None or self.seed < ENDLESS else str(self.seed)
 
     def _metadata(self, index: int, record_key: int) -> RecordMetadata:
         rng = None if self.seed is None else generator(self.seed, 0, index, 0)

@@ -88,9 +88,8 @@ class ChunkSampler(EpochSampler):
             "lanes": "give 1, or the number of hosts",
         }
         for name, advice in advices.items():
-            number = at_least(name, getattr(self, name), 1, below=MAX_RECORDS, advice=advice)
-            object.__setattr__(self, name, number)
-        object.__setattr__(self, "batch", checked_batch(self.batch, self.lanes))
+            self._set(**{name: at_least(name, getattr(self, name), 1, below=MAX_RECORDS, advice=advice)})
+        self._set(batch=checked_batch(self.batch, self.lanes))
 
     @classmethod
     def over(

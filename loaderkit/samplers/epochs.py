@@ -10,7 +10,8 @@ All shards share these indices: a sharding chooses which indices a process loads
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from reprlib import repr as _short
 from typing import Any, cast
 
 import numpy as np
@@ -24,13 +25,16 @@ from loaderkit._order.permutation import MAX_RECORDS, Int64Array, permute
 from loaderkit._order.sharding import Sharding, check_sharding
 
 from .bulk import BulkSampler
-from .protocol import ENDLESS, Sampler, checked_epochs, checked_seed, min_records_of
+from .protocol import ENDLESS, Sampler, check_limit, checked_epochs, checked_seed, min_records_of
+
+_HASHED = 64  # entries of an array that `hash` looks at; equality compares all
 
 
 class EpochSampler(BulkSampler):
     """Epochs of the same records, in order or each in its own shuffled order."""
 
     __slots__ = ()
+    _gives_length = "give num_epochs, or use num_records for one epoch"
 
     num_records: int
     shard_options: Sharding | None
@@ -79,22 +83,13 @@ class EpochSampler(BulkSampler):
         >>> IndexSampler(3, num_epochs=2).fingerprint()  # doctest: +NORMALIZE_WHITESPACE
         {'kind': 'IndexSampler', 'num_records': 3, 'shuffle': False, 'num_epochs': 2, 'seed': None}
         """
-        # A state holds no integer above 63 bits, which many JSON readers would round.
-        seed = self.seed if self.seed is None or self.seed < ENDLESS else str(self.seed)
         return {
             "kind": type(self).__name__,
             "num_records": self.num_records,
             "shuffle": self.shuffle,
             "num_epochs": self.num_epochs,
-            "seed": seed,
+            "seed": self._seed_in_state(),
         }
-
-    def __len__(self) -> int:
-        if self.num_epochs is None:
-            raise TypeError(
-                f"{self!r} is endless and has no length; give num_epochs, or use num_records for one epoch"
-            )
-        return self._limit
 
     @property
     def _limit(self) -> int:
@@ -112,19 +107,47 @@ class EpochSampler(BulkSampler):
             below=MAX_RECORDS,
             advice="give len(source); an empty source can't be sampled",
         )
-        object.__setattr__(self, "num_records", records)
         epochs = checked_epochs(self.num_epochs)
-        object.__setattr__(self, "num_epochs", epochs)
-        if epochs is not None:
-            at_least(
-                "num_epochs * num_records",
-                epochs * records,
-                1,
-                below=ENDLESS - 1,
-                advice="give num_epochs=None for an endless stream",
-            )
-        object.__setattr__(self, "seed", checked_seed(self.seed, shuffle=shuffle))
+        check_limit("num_records", records, epochs)
+        self._set(num_records=records, num_epochs=epochs, seed=checked_seed(self.seed, shuffle=shuffle))
         check_sharding(self.shard_options)
+
+
+class ArraySampler(EpochSampler):
+    """Equality, hash, repr and copies of a frozen dataclass: its first field is an array, the others are values.
+
+    A subclass is a dataclass with init=False, eq=False and repr=False; its `__init__` takes what makes the array.
+    """
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        (mine, said), (theirs, others) = _parts(self), _parts(other)
+        return said == others and np.array_equal(mine, theirs)
+
+    def __hash__(self) -> int:
+        array, said = _parts(self)
+        return hash((array[:_HASHED].tobytes(), *said.values()))
+
+    def __repr__(self) -> str:
+        array, said = _parts(self)
+        settings = "".join(f", {name}={value!r}" for name, value in said.items())
+        return f"{type(self).__name__}({_short(array.tolist())}{settings})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _made_of, (type(self), *_parts(self))  # an array is writable when it is unpickled
+
+
+def _parts(sampler: Any) -> tuple[Any, dict[str, Any]]:
+    first, *others = fields(sampler)
+    said = {each.name: getattr(sampler, each.name) for each in others if each.init}
+    return getattr(sampler, first.name), said
+
+
+def _made_of(kind: Any, array: Any, said: dict[str, Any]) -> Any:
+    return kind(array, **said)
 
 
 @former_arguments(removed_in="0.3.0", by_place=["shard_options", "shuffle", "num_epochs", "seed"])

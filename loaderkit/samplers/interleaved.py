@@ -16,7 +16,7 @@ from loaderkit._order.interleave import InterleaveOrder
 from loaderkit._order.permutation import MAX_RECORDS, Int64Array
 from loaderkit._order.sharding import Sharding
 
-from .array_sampler import ArraySampler
+from .epochs import ArraySampler
 
 
 @dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)

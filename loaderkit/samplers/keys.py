@@ -14,7 +14,7 @@ from loaderkit._order.array_digest import digest_of
 from loaderkit._order.permutation import MAX_RECORDS, Int64Array
 from loaderkit._order.sharding import Sharding
 
-from .array_sampler import ArraySampler
+from .epochs import ArraySampler
 
 _ADVICE = "give record keys, such as np.flatnonzero(mask)"
 

@@ -11,7 +11,6 @@ turn       place of an index in its lane
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field, fields
 from reprlib import repr as _short
 from typing import Any, Literal, NamedTuple, cast
@@ -39,10 +38,11 @@ from .mixture_arguments import (
     checked_offsets,
     checked_pattern,
     checked_stages,
+    components_text,
     copied_weights,
     digest_of_pattern,
+    stages_text,
 )
-from .mixture_text import components_text, stages_text
 from .protocol import (
     ENDLESS,
     Sampler,
@@ -228,10 +228,8 @@ class MixedSampler(BulkSampler):
         end before a stage begins, where a stage doesn't begin at a multiple of `batch` with several lanes, and for
         other stages beside a pattern.
         """
-        other = copy(self)
-        other._check_stages(stages)
-        other._set(stages=stages, _runs=self._runs.restaged(stages))
-        return other
+        self._check_stages(stages)
+        return self._copied(stages=stages, _runs=self._runs.restaged(stages))
 
     def reweighed(self, index: int, weights: Mapping[str, Weight], *, live: bool = True) -> MixedSampler:
         """This sampler with other weights from an index on, until the next written stage.
@@ -318,8 +316,6 @@ class MixedSampler(BulkSampler):
         >>> said["kind"], said["when_exhausted"], sorted(said["components"])
         ('MixedSampler', 'stop', ['a'])
         """
-        # A state holds no integer above 63 bits, which many JSON readers would round.
-        seed = self.seed if self.seed is None or self.seed < ENDLESS else str(self.seed)
         return {
             "kind": "MixedSampler",
             "components": {name: self._fingerprint_of(name) for name in self.names},
@@ -328,7 +324,7 @@ class MixedSampler(BulkSampler):
             "pattern": None if self._pattern is None else digest_of_pattern(self._pattern),
             "lanes": self.lanes,
             "batch": None if self.lanes == 1 else self.batch,  # with one lane it changes no key
-            "seed": seed,
+            "seed": self._seed_in_state(),
         }
 
     def _fingerprint_of(self, name: str) -> dict[str, object]:
@@ -372,10 +368,6 @@ class MixedSampler(BulkSampler):
     @property
     def _limit(self) -> int:
         return ENDLESS if self._runs.length is None else self._runs.length
-
-    def _set(self, **values: Any) -> None:
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
 
     def _check_stages(self, stages: MixtureStages) -> None:
         check_stages(stages, self._pattern, self.batch if self.lanes > 1 else None)

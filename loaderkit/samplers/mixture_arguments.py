@@ -1,4 +1,4 @@
-"""What a user says of a mixture, checked."""
+"""What a user says of a mixture: checked, and as the repr shows it."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,14 +11,15 @@ import numpy as np
 
 from loaderkit._base.canonical_json import canonical
 from loaderkit._base.numbers import at_least
-from loaderkit._order.mixture.shares import Weight, check_component, fractions_of
+from loaderkit._order.mixture.order import order_of
+from loaderkit._order.mixture.shares import Weight, check_component, fractions_of, integer_weights
 from loaderkit._order.mixture.stages import MixtureStage, MixtureStages
 from loaderkit._order.permutation import MAX_RECORDS
 
 from .chunks import ChunkSampler, checked_batch
-from .protocol import ENDLESS, Sampler, length_of, min_records_of, num_records_of
-from .shaped import shaped
+from .protocol import ENDLESS, Sampler, length_of, min_records_of, num_records_of, shaped
 
+_SHOWN_NAMES, _SHOWN_STAGES = 10, 2  # of a repr; the order of each shown stage is made
 StagedWeights = Mapping[str, Weight] | Sequence[tuple[int, Mapping[str, Weight]]]
 
 
@@ -253,3 +254,40 @@ def _pattern_name(place: int, entry: Any, names: Sequence[str]) -> str:
         check_component(f"pattern[{place}]", entry, names)
         return entry
     return names[at_least(f"pattern[{place}]", entry, 0, below=len(names))]
+
+
+def components_text(components: Mapping[str, Sampler]) -> str:
+    """The first ten components, and how many more there are.
+
+    >>> from loaderkit.samplers import KeysSampler
+    >>> components_text({"a": KeysSampler([3])})
+    "{'a': KeysSampler([3], shuffle=False, num_epochs=None, seed=None, shard_options=None)}"
+    """
+    shown = {name: repr(components[name]) for name in list(components)[:_SHOWN_NAMES]}
+    return _braces(shown, len(components))
+
+
+def stages_text(stages: MixtureStages) -> str:
+    """The weights of the first two stages, in the integers of their orders, which are rounded ones of what was given.
+
+    >>> from loaderkit._order.mixture.stages import MixtureStage
+    >>> stages_text(MixtureStages((MixtureStage(0, {"a": Fraction(1, 2), "b": Fraction(1)}),)))
+    "{'a': 1, 'b': 2}"
+    """
+    entries = stages.entries
+    if len(entries) == 1:
+        return _weights_text(entries[0].weights)
+    texts = [f"({stage.first_index}, {_weights_text(stage.weights)})" for stage in entries[:_SHOWN_STAGES]]
+    if len(entries) > len(texts):
+        texts.append(f"... {len(entries) - len(texts)} more")
+    return f"[{', '.join(texts)}]"
+
+
+def _weights_text(weights: Mapping[str, Fraction]) -> str:
+    integers = integer_weights(order_of(weights).weights)
+    return _braces({name: str(integers[name]) for name in list(weights)[:_SHOWN_NAMES]}, len(weights))
+
+
+def _braces(shown: Mapping[str, str], count: int) -> str:
+    entries = [f"{name!r}: {value}" for name, value in shown.items()]
+    return "{" + ", ".join(entries + ([f"... {count - len(shown)} more"] if count > len(shown) else [])) + "}"

@@ -64,6 +64,41 @@ class Sampler(Protocol):
         """The metadata of index `index`, counted from 0 over all epochs and shards."""
 
 
+class ShapedSampler(Protocol):
+    """What a sampler has besides `sampler[i]` that says the shape and the size of each batch: all processes pad alike.
+
+    global_batch_size: N, the indices of a step. sizes: for each bucket the rows of its batches, at most N.
+    epoch_length: how many indices an epoch takes, a multiple of N.
+    """
+
+    global_batch_size: int
+    sizes: tuple[int, ...]
+
+    @property
+    def epoch_length(self) -> int:
+        """How many indices an epoch takes."""
+        ...
+
+    def shapes(self, first_indices: Int64Array) -> Int64Array:
+        """The bucket of the step that begins at each index, (k,) int64."""
+        ...
+
+    def rows_of(self, first_indices: Int64Array) -> Int64Array:
+        """How many of its indices the step that begins at each index uses, (k,) int64: the first ones."""
+        ...
+
+
+def shaped(sampler: Sampler) -> ShapedSampler | None:
+    """The sampler, if it says shapes.
+
+    >>> from loaderkit.samplers import LengthBucketSampler, SequentialSampler
+    >>> shaped(SequentialSampler(4)), shaped(LengthBucketSampler([3, 9], [9], 2, shuffle=True, seed=0)).sizes
+    (None, (2,))
+    """
+    known: Any = sampler
+    return known if hasattr(known, "shapes") and hasattr(known, "rows_of") else None
+
+
 def record_keys_of(sampler: Sampler, indices: Int64Array) -> Int64Array:
     """The record keys of many indices of any sampler: (n,) int64 in, (n,) int64 out.
 
@@ -140,6 +175,16 @@ def checked_epochs(num_epochs: Any) -> int | None:
     """
     advice = "give None for an endless stream"
     return None if num_epochs is None else at_least("num_epochs", num_epochs, 1, advice=advice)
+
+
+def check_limit(name: str, records: int, epochs: int | None) -> None:
+    """ValueError where all epochs together have more indices than a stream may have; name: of those of an epoch.
+
+    >>> check_limit("num_records", 1 << 60, 4)
+    """
+    if epochs is not None:
+        advice = "give num_epochs=None for an endless stream"
+        at_least(f"num_epochs * {name}", epochs * records, 1, below=ENDLESS - 1, advice=advice)
 
 
 def checked_seed(seed: Any, *, shuffle: Any = False, name: str = "seed") -> int | None:

@@ -42,6 +42,8 @@ class WeightedSampler(BulkSampler):
     [0.5, 0.0, 0.3, 0.2]
     """
 
+    _gives_length = "give num_samples"
+
     weights: InitVar[npt.ArrayLike]
     seed: int = field(kw_only=True)
     num_samples: int | None = field(default=None, kw_only=True)
@@ -50,20 +52,14 @@ class WeightedSampler(BulkSampler):
     weights_digest: str = field(init=False)
 
     def __post_init__(self, weights: npt.ArrayLike) -> None:
-        object.__setattr__(self, "seed", at_least("seed", self.seed, 0, below=SEED_LIMIT))
-        if self.num_samples is not None:
-            samples = at_least(
-                "num_samples",
-                self.num_samples,
-                1,
-                below=ENDLESS - 1,
-                advice="give None for an endless stream",
-            )
-            object.__setattr__(self, "num_samples", samples)
+        self._set(seed=at_least("seed", self.seed, 0, below=SEED_LIMIT))
+        samples = self.num_samples
+        if samples is not None:
+            advice = "give None for an endless stream"
+            samples = at_least("num_samples", samples, 1, below=ENDLESS - 1, advice=advice)
         check_sharding(self.shard_options)
         checked = _checked_weights(weights)
-        object.__setattr__(self, "table", AliasTable.of(checked))
-        object.__setattr__(self, "weights_digest", digest_of(checked))
+        self._set(num_samples=samples, table=AliasTable.of(checked), weights_digest=digest_of(checked))
 
     @property
     def min_records(self) -> int:
@@ -101,20 +97,13 @@ class WeightedSampler(BulkSampler):
         {'kind': 'WeightedSampler', 'records': 2, 'weights': 'sha256:df05c72cdcfe99ccd882da2c3bc3baa0',
          'num_samples': None, 'seed': 0}
         """
-        # A state holds no integer above 63 bits, which many JSON readers would round.
-        seed = self.seed if self.seed < ENDLESS else str(self.seed)
         return {
             "kind": "WeightedSampler",
             "records": self.min_records,
             "weights": self.weights_digest,
             "num_samples": self.num_samples,
-            "seed": seed,
+            "seed": self._seed_in_state(),
         }
-
-    def __len__(self) -> int:
-        if self.num_samples is None:
-            raise TypeError(f"{self!r} is endless and has no length; give num_samples")
-        return self.num_samples
 
     @property
     def _limit(self) -> int:

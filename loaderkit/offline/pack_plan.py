@@ -11,9 +11,9 @@ from loaderkit._base.block_checksums import damaged
 from loaderkit._order.packing.block import COUNTS, FRAME_WORDS, Frame, UInt32Array, body_words, unpack_pieces
 from loaderkit._order.permutation import Int64Array
 from loaderkit.samplers.protocol import Sampler, record_keys_of
+from loaderkit.sources.shared_arrays import SharedColumns
 
 from .plan_file import ADVICE, PlanSettings
-from .shared_columns import SharedColumns
 
 
 class RowPieces(NamedTuple):

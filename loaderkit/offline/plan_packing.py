@@ -35,13 +35,13 @@ from loaderkit.samplers.protocol import (
     min_records_of,
     num_records_of,
     record_keys_of,
+    shaped,
 )
-from loaderkit.samplers.shaped import shaped
+from loaderkit.sources.shared_arrays import SharedColumns
 
 from .array_file import open_array
 from .pack_plan import PackPlan
 from .plan_file import PlanSettings, open_plan, write_plan
-from .shared_columns import SharedColumns
 
 # Starting worker processes takes as long as planning about 500,000 documents.
 INLINE_DOCUMENTS = 1 << 20

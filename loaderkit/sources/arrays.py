@@ -10,7 +10,7 @@ from loaderkit._base.tree import flatten, paths, unflatten
 from loaderkit._source.content import content_hash, sampled_keys
 from loaderkit._source.record_key import check_key, check_keys
 
-from .shared_arrays import MappedArray, SharedArrays
+from .shared_arrays import SharedColumns
 
 
 class ArrayDataSource:
@@ -42,29 +42,15 @@ class ArrayDataSource:
         if len(set(lengths.values())) > 1:
             raise ValueError(f"columns: expected arrays with the same number of rows, got {lengths}")
         self._structure = structure
-        self._mapped = [MappedArray.of(array) for array in arrays]
-        copied = [array for array, mapped in zip(arrays, self._mapped) if mapped is None]
-        self._shared = SharedArrays([(array.shape, array.dtype) for array in copied])
-        for place, array in zip(self._shared.writable(), copied):
-            place[...] = array
-        self._columns = self._gather()
-
-    def _gather(self) -> list[NDArray[Any]]:
-        self._files = [mapped for mapped in self._mapped if mapped is not None]
-        shared = iter(self._shared.views())
-        return [next(shared) if mapped is None else mapped.view() for mapped in self._mapped]
-
-    def _check_files(self) -> None:
-        for mapped in self._files:
-            mapped.check()
+        self._columns = SharedColumns(arrays)
 
     def __len__(self) -> int:
-        return len(self._columns[0])
+        return len(self._columns.arrays[0])
 
     def __getitem__(self, record_key: SupportsIndex) -> Any:
         key = check_key(record_key, len(self), self)
-        self._check_files()
-        return unflatten(self._structure, [column[key] for column in self._columns])
+        self._columns.check()
+        return unflatten(self._structure, [column[key] for column in self._columns.arrays])
 
     def take(self, record_keys: ArrayLike, out: list[NDArray[Any]] | None = None) -> Any:
         """Many records as a tree of arrays (n, ...), equal to the stacked records.
@@ -74,10 +60,10 @@ class ArrayDataSource:
             out: for each leaf, in the order of the tree, an array (n, ...) of the column's dtype to be filled.
         """
         keys = check_keys(record_keys, len(self), self)
-        self._check_files()
+        self._columns.check()
         if out is None:
-            out = [np.empty((len(keys), *column.shape[1:]), column.dtype) for column in self._columns]
-        for column, place in zip(self._columns, out, strict=True):
+            out = [np.empty((len(keys), *column.shape[1:]), column.dtype) for column in self._columns.arrays]
+        for column, place in zip(self._columns.arrays, out, strict=True):
             # mode="clip", as the keys are checked: with mode="raise" numpy would fill a copy of `place` first.
             np.take(column, keys, axis=0, out=place, mode="clip")
         return unflatten(self._structure, out)
@@ -87,20 +73,15 @@ class ArrayDataSource:
         return {
             "type": "ArrayDataSource",
             "records": len(self),
-            "columns": {p: [c.dtype.str, *c.shape[1:]] for p, c in zip(self._paths, self._columns)},
+            "columns": {p: [c.dtype.str, *c.shape[1:]] for p, c in zip(self._paths, self._columns.arrays)},
             "content": content_hash(self[key] for key in sampled_keys(len(self))),
         }
 
     def __repr__(self) -> str:
-        columns = ", ".join(f"{p or 'array'}: {c.dtype}{c.shape}" for p, c in zip(self._paths, self._columns))
+        columns = ", ".join(
+            f"{p or 'array'}: {c.dtype}{c.shape}" for p, c in zip(self._paths, self._columns.arrays)
+        )
         return f"ArrayDataSource({columns})"
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("_columns", "_files")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._columns = self._gather()
 
 
 def _as_column(leaf: Any, path: str) -> NDArray[Any]:

@@ -1,7 +1,7 @@
 """Arrays that the trainer and all its workers share, in memory once for any number of workers.
 
 `SharedArrays` holds copies in shared memory and sends its descriptor to workers. `MappedArray` is a part of a file and
-sends the file's name.
+sends the file's name. `SharedColumns` takes each array as it is best sent.
 """
 
 import dataclasses
@@ -37,6 +37,18 @@ class SharedArrays:
     def __init__(self, specs: Sequence[tuple[tuple[int, ...], np.dtype[Any]]]) -> None:
         self._specs = tuple(specs)
         self._buffer = SharedBuffer(max(1, self._offsets()[-1]))
+
+    @classmethod
+    def of(cls, arrays: Sequence[NDArray[Any]]) -> "SharedArrays":
+        """Copies of arrays.
+
+        >>> SharedArrays.of([np.array([7, 7])]).views()[0].tolist()
+        [7, 7]
+        """
+        shared = cls([(array.shape, array.dtype) for array in arrays])
+        for place, array in zip(shared.writable(), arrays):
+            place[...] = array
+        return shared
 
     @property
     def nbytes(self) -> int:
@@ -158,3 +170,36 @@ class MappedArray:
     def __reduce__(self) -> tuple[Any, ...]:
         # The identity holds on this machine and for this run only.
         return MappedArray, (*self._place, self._identity) if goes_to_a_worker() else self._place
+
+
+class SharedColumns:
+    """Arrays that go to workers without a copy of their bytes: in memory that all share, or in their files.
+
+    Args:
+        given: arrays without Python objects. A `np.memmap` stays in its file, others are copied once.
+
+    Attributes:
+        arrays: the same arrays, read-only.
+
+    >>> SharedColumns([np.array([3, 2])]).arrays[0].tolist()
+    [3, 2]
+    """
+
+    def __init__(self, given: Sequence[NDArray[Any]]) -> None:
+        mapped = [MappedArray.of(array) for array in given]
+        copied = SharedArrays.of([array for array, file in zip(given, mapped) if file is None])
+        self.__setstate__((mapped, copied))
+
+    def __setstate__(self, state: tuple[list[MappedArray | None], SharedArrays]) -> None:
+        self._mapped, self._copied = state
+        self._files = [file for file in self._mapped if file is not None]
+        copied = iter(self._copied.views())
+        self.arrays = [next(copied) if file is None else file.view() for file in self._mapped]
+
+    def __getstate__(self) -> tuple[list[MappedArray | None], SharedArrays]:
+        return self._mapped, self._copied
+
+    def check(self) -> None:
+        """FileChangedError where a file was written to or cut short since, as `MappedArray.check` says."""
+        for file in self._files:
+            file.check()

@@ -24,8 +24,7 @@ class _KeyTable:
     """Keys in shared memory, used like a `range`."""
 
     def __init__(self, keys: NDArray[np.int64]) -> None:
-        self._shared = SharedArrays([(keys.shape, keys.dtype)])
-        self._shared.writable()[0][...] = keys
+        self._shared = SharedArrays.of([keys])
         self.keys = self._shared.views()[0]
 
     def __len__(self) -> int:

@@ -309,7 +309,7 @@ def test_a_map_of_a_file_that_was_replaced_before_the_source_was_made(tmp_path):
 
 def sent_map(path, mode):
     """What a worker gets of an array in a file."""
-    [mapped] = lk.ArrayDataSource(np.load(path, mmap_mode=mode))._mapped
+    [mapped] = lk.ArrayDataSource(np.load(path, mmap_mode=mode))._columns._mapped
     with _memory.sending():
         return pickle.dumps(mapped)
 

@@ -70,7 +70,7 @@ def test_it_travels_to_a_worker_without_a_copy(in_child):
 
     def look(source):
         x, y = source[7].values()
-        return os.fstat(source._shared._buffer._fd).st_ino, int(x.sum()), int(y), x.flags.writeable
+        return os.fstat(source._columns._copied._buffer._fd).st_ino, int(x.sum()), int(y), x.flags.writeable
 
     assert in_child(source, look) == look(source)
     assert pickle.loads(pickle.dumps(source)).take([3])["x"].tolist() == source.take([3])["x"].tolist()

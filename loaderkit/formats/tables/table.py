@@ -81,8 +81,7 @@ class TableDataSource(TableRowsSource):
         self._dataset, self._files = table, foreign_files(table)
         if table._indices is not None:
             keys = np.asarray(table._indices.column(0).to_numpy(), np.int64)
-            self._indices = SharedArrays([((len(keys),), keys.dtype)])
-            self._indices.writable()[0][:] = keys
+            self._indices = SharedArrays.of([keys])
         return table.data.table
 
     def _open(self) -> None:

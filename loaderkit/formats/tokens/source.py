@@ -316,12 +316,7 @@ def _held(integers: Integers) -> MappedArray | SharedArrays | TokenFile:
 
 
 def _held_array(array: NDArray[Any]) -> MappedArray | SharedArrays:
-    mapped = MappedArray.of(array)
-    if mapped is not None:
-        return mapped
-    shared = SharedArrays([(array.shape, array.dtype)])
-    shared.writable()[0][...] = array
-    return shared
+    return MappedArray.of(array) or SharedArrays.of([array])
 
 
 def _view(held: MappedArray | SharedArrays) -> NDArray[Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sized
 from functools import cache
 from itertools import islice
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from loaderkit._base.tree import map_leaves
 from loaderkit._loader.iterator.iterator import DataLoaderIterator
+from loaderkit._loader.iterator.wrapped_iterator import WrappedIterator
 from loaderkit._loader.loader import DataLoader, settings_of
 from loaderkit.samplers import KeysSampler
 from loaderkit.transforms import Batch
@@ -59,7 +60,7 @@ def tensors(
     return TensorIterator(it, pin_memory=pin_memory, device=device, non_blocking=non_blocking)
 
 
-class TensorIterator(Iterator[Any]):
+class TensorIterator(WrappedIterator, Iterator[Any]):
     """A loader's iterator with tensors for arrays; `tensors` makes it.
 
     Args:
@@ -83,34 +84,12 @@ class TensorIterator(Iterator[Any]):
         device: Any = None,
         non_blocking: bool = False,
     ) -> None:
-        self._it = it
+        super().__init__(it)
         self._pin_memory, self._device, self._non_blocking = pin_memory, device, non_blocking
         self._place = self._placed if pin_memory or device is not None else _tensor_of
 
-    def __iter__(self) -> Self:
-        return self
-
     def __next__(self) -> Any:
         return map_leaves(self._place, next(self._it))
-
-    def __len__(self) -> int:
-        return len(self._it)
-
-    def __length_hint__(self) -> int:
-        return self._it.__length_hint__()
-
-    @property
-    def step(self) -> int:
-        """Elements given so far, those before a restore included."""
-        return self._it.step
-
-    def get_state(self) -> bytes:
-        """The position, as the loader's iterator says it."""
-        return self._it.get_state()
-
-    def set_state(self, state: bytes) -> None:
-        """Goes to a position that `get_state` gave; errors as those of the loader's iterator."""
-        self._it.set_state(state)
 
     def state_dict(self) -> dict[str, Any]:
         """The position under the name that torch's libraries ask for: `{"loaderkit": the state's JSON}`."""
@@ -119,14 +98,6 @@ class TensorIterator(Iterator[Any]):
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Goes to a position that `state_dict` gave. Raises ValueError for a dict of another library."""
         self._it.set_state(_state_in(state_dict))
-
-    def seek(self, step: int) -> None:
-        """Goes to an earlier or later step; errors as those of the loader's iterator."""
-        self._it.seek(step)
-
-    def close(self) -> None:
-        """Stops making elements."""
-        self._it.close()
 
     def _placed(self, leaf: Any) -> Any:
         tensor = _tensor_of(leaf)

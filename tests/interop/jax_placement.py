@@ -14,9 +14,9 @@ from jax.sharding import PartitionSpec as P
 
 import loaderkit as lk
 from loaderkit._order.sharding import ShardBlocks
-from loaderkit.interop.jax.blocks import blocks_of
 from loaderkit.interop.jax.keys import record_key
 from loaderkit.interop.jax.placement import held_rows, place
+from loaderkit.interop.jax.sharding import blocks_of
 
 COLUMNS = 8
 SHAPES = [(8,), (2, 4), (4, 2), (2, 2, 2), (4,), (2,), (2, 2)]  # of all devices, or of a part of them

@@ -22,8 +22,8 @@ from loaderkit._loader.loader import variant_of
 from loaderkit._plan.state.identity import agreement_of, notes_of
 from loaderkit._runtime.cluster.agreement import agree
 from loaderkit.interop.jax import device
-from loaderkit.interop.jax.announced import announced_processes, check_initialized
 from loaderkit.interop.jax.keys import record_key
+from loaderkit.interop.jax.sharding import announced_processes, check_initialized
 
 ONE = SingleDeviceSharding(jax.devices()[0])
 ROWS = NamedSharding(Mesh(np.array(jax.devices()[:1]), "data"), PartitionSpec("data"))

@@ -12,23 +12,19 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
-from loaderkit._base.closing import Closing
 from loaderkit._base.numbers import at_least
 from loaderkit._base.tree import flatten, unflatten
-from loaderkit._engine.stats.stats import Stats
 from loaderkit._loader.iterator.iterator import DataLoaderIterator
 from loaderkit._loader.iterator.lookahead import Lookahead, LookaheadItem
-from loaderkit._order.metadata import RecordMetadata
+from loaderkit._loader.iterator.wrapped_iterator import WrappedIterator
 from loaderkit._plan.seekable_plan import SeekablePlan
-from loaderkit.samplers import Sampler
 from loaderkit.samplers.protocol import seed_of
 
 from .keys import children_of_rows, keys_of, words_of
@@ -37,7 +33,7 @@ from .process_checks import ProcessChecks
 from .targets import check_process_order, checked_targets, first_device, row_target, shardings_in
 
 if TYPE_CHECKING:
-    from loaderkit._loader.inspect.explanation import Explanation
+    pass
 
 
 def device_iterator(
@@ -79,7 +75,7 @@ class _Coming:
     item: LookaheadItem
 
 
-class DeviceIterator(Closing):
+class DeviceIterator(WrappedIterator):
     """The iterator that `device_iterator` returns: like the wrapped one, with its batches on devices.
 
     It is saved, restored and moved like the wrapped iterator, and shares its position.
@@ -118,7 +114,7 @@ class DeviceIterator(Closing):
             raise ValueError(
                 "keys: expected a sampler with a seed, got one without; use for example IndexSampler(..., seed=0)"
             )
-        self._it = it
+        super().__init__(it)
         self._checks = ProcessChecks(plan, shardings)
         self._ahead: Lookahead = it.wrap()
         self._coming: deque[_Coming] = deque()
@@ -127,14 +123,6 @@ class DeviceIterator(Closing):
         self._raised_at: TracebackType | None = None
         self._plan: SeekablePlan | None = None  # the one when positions were compared last
         self._moves: int | None = None  # the wrapped iterator's moves when positions were compared last
-
-    # --- batches ------------------------------------------------------------------------------------------------
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __bool__(self) -> bool:
-        return True
 
     def __next__(self) -> Any:
         with self._ahead.lock:
@@ -231,114 +219,12 @@ class DeviceIterator(Closing):
             )
         return {**batch, self._keys: made}
 
-    # --- the position, shared with the wrapped iterator ----------------------------------------------------------
-
-    @property
-    def step(self) -> int:
-        """Number of batches handed out so far by this run."""
-        return self._it.step
-
-    @property
-    def remaining(self) -> int | None:
-        """Number of batches that are left, as the wrapped iterator's; `len` is the same number.
-
-        >>> import jax
-        >>> import loaderkit as lk
-        >>> it = iter(lk.load([1, 2, 3, 4], num_epochs=1, batch_size=2))
-        >>> with device_iterator(it, jax.sharding.SingleDeviceSharding(jax.devices()[0])) as batches:
-        ...     (len(batches), next(batches), batches.remaining)
-        (2, Array([1, 2], dtype=int32), 1)
-        """
-        return self._it.remaining
-
-    def __len__(self) -> int:
-        return len(self._it)
-
-    def __length_hint__(self) -> int:
-        return self._it.__length_hint__()
-
-    @property
-    def index(self) -> int:
-        """The index of the next record."""
-        return self._it.index
-
-    @property
-    def epoch(self) -> int | None:
-        """The epoch of the next record."""
-        return self._it.epoch
-
-    @property
-    def allow(self) -> Collection[str]:
-        """The fields that may differ when Orbax's newer interface restores, as the wrapped iterator's."""
-        return self._it.allow
-
-    @allow.setter
-    def allow(self, names: Collection[str]) -> None:
-        self._it.allow = names
-
-    def stats(self) -> Stats:
-        """What this iterator and the loader's workers did so far, as the wrapped iterator's."""
-        return self._it.stats()
-
-    def explain(self) -> Explanation:
-        """Whether the loader is the bottleneck, and what to try, as the wrapped iterator's."""
-        return self._it.explain()
-
-    def watch(self, loss: Any) -> None:
-        """Finds out whether the device is idle while next() is blocked, as the wrapped iterator's."""
-        self._it.watch(loss)
-
-    def get_state(self) -> bytes:
-        """The position after the batch handed out last, as indented JSON."""
-        return self._it.get_state()
-
-    def set_state(self, state: bytes | Sequence[bytes], allow: Collection[str] = ()) -> None:
-        """Moves to a saved position, as the wrapped iterator's set_state does."""
-        self._it.set_state(state, allow)
-
-    def writers_needed(self, writers: Sequence[int], allow: Collection[str] = ()) -> Collection[int]:
-        """The numbers of the documents of a saved state that `set_state` needs, as the wrapped iterator's."""
-        return self._it.writers_needed(writers, allow)
-
-    @property
-    def sampler(self) -> Sampler:
-        """The loader's sampler; of a mixture the one with the weights of this run."""
-        return self._it.sampler
-
-    def reweigh(self, weights: Mapping[str, Any]) -> int:
-        """Gives a mixture other weights, behind the batches on their way; returns the step that they begin in."""
-        return self._it.reweigh(weights)
-
-    def seek(self, step: int) -> None:
-        """Moves to a step, 0 or more, as the wrapped iterator's seek does."""
-        self._it.seek(step)
-
-    def skip(self, n: int) -> None:
-        """Leaves out the next n steps, as the wrapped iterator's skip does."""
-        self._it.skip(n)
-
-    def records(self, step: int) -> list[RecordMetadata]:
-        """The metadata of every record of a step over all shards."""
-        return self._it.records(step)
-
-    def start_prefetch(self) -> None:
-        """Starts making batches now; their transfer to the devices starts with the first next()."""
-        self._it.start_prefetch()
-
     def close(self) -> None:
         """Closes the wrapped iterator, and drops the batches on their way."""
         self._checks.closed = True  # before the lock: a thread that waits in next() holds it
         self._it.close()
         with self._ahead.lock:
             self._forget()
-
-    async def save(self, directory: Any) -> Coroutine[Any, Any, None]:
-        """Saves for Orbax's StatefulCheckpointable, as the wrapped iterator does."""
-        return await self._it.save(directory)
-
-    async def load(self, directory: Any) -> Coroutine[Any, Any, None]:
-        """Restores for Orbax's StatefulCheckpointable, as the wrapped iterator does."""
-        return await self._it.load(directory)
 
     def __repr__(self) -> str:
         return f"<DeviceIterator at step {self.step}, index {self.index}>"

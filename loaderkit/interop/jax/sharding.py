@@ -2,18 +2,115 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
 
 from loaderkit._order.sharding import ShardBlocks, ShardOptions
 
-from .announced import check_initialized
-from .blocks import blocks_of, check_sharding
 from .store import store_of
 
 TIMEOUT = 300.0  # seconds, as jax.distributed.initialize waits for processes
+
+
+def announced_processes(environment: Mapping[str, str]) -> tuple[int, str] | None:
+    """The number of processes that an environment variable announces, and its name; None for one or no variable.
+
+    They are those by which `jax.distributed.initialize()` detects a cluster; no service is asked.
+
+    >>> announced_processes({"OMPI_MCA_orte_hnp_uri": "1.0;tcp://10.0.0.1:9", "OMPI_COMM_WORLD_SIZE": "4"})
+    (4, 'OMPI_COMM_WORLD_SIZE')
+    >>> announced_processes({"SLURM_NTASKS": "4"})
+    """
+    for name, beside in (
+        ("OMPI_COMM_WORLD_SIZE", ("OMPI_MCA_orte_hnp_uri",)),
+        ("SLURM_NTASKS", ("SLURM_JOB_ID", "SLURM_STEP_NODELIST", "SLURM_PROCID")),
+    ):
+        count = environment.get(name, "")
+        if all(other in environment for other in beside) and count.isdigit() and int(count) > 1:
+            return int(count), name
+    for name in ("TPU_PROCESS_ADDRESSES", "TPU_WORKER_HOSTNAMES"):
+        hosts = environment.get(name, "").split(",")
+        if len(hosts) > 1:
+            return len(hosts), name
+    if "JAX_COORDINATOR_ADDRESS" in environment:
+        return 2, "JAX_COORDINATOR_ADDRESS"  # at least two, or no coordinator would be needed
+    return None
+
+
+def check_initialized(processes: int) -> None:
+    """Raises RuntimeError where JAX counts one process and the environment announces several.
+
+    processes: `jax.process_count()`.
+
+    >>> check_initialized(2)
+    """
+    initialized = processes > 1 or jax.distributed.is_initialized()
+    found = None if initialized else announced_processes(os.environ)
+    if found is not None:
+        count, name = found
+        raise RuntimeError(
+            f"jax.process_count(): expected {count}{' or more' if 'COORD' in name else ''}, got 1: {name} announces a "
+            "cluster, and each of its processes would load all data; call jax.distributed.initialize() before "
+            "iterating, or use shard_options=lk.NoSharding() for independent processes"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RowBlocks:
+    """The equal blocks into which a sharding divides the rows of a global array; block b has [b*N/H, (b+1)*N/H).
+
+    The first entry of the spec gives their number H. The devices of a block don't depend on the number of rows N.
+
+    count: H. held: {process: its blocks, ascending} for the processes that have a device in the sharding.
+
+    >>> import jax
+    >>> blocks_of(jax.sharding.SingleDeviceSharding(jax.devices()[0]))
+    RowBlocks(count=1, held={0: (0,)})
+    """
+
+    count: int
+    held: dict[int, tuple[int, ...]]
+
+    @property
+    def writers(self) -> tuple[int, ...]:
+        """The first process that holds each block."""
+        return tuple(min(p for p, own in self.held.items() if block in own) for block in range(self.count))
+
+
+def blocks_of(sharding: Sharding) -> RowBlocks:
+    """The blocks of a sharding along its first axis, for an array of any shape."""
+    devices = len(sharding.device_set)
+    # Any spec can divide each axis of this shape: the number of parts of an axis divides the number of devices.
+    rank = max(1, len(sharding.spec)) if isinstance(sharding, NamedSharding) else 1
+    found: Mapping[Any, Any] = sharding.devices_indices_map((devices,) * rank)
+    held: dict[int, set[int]] = {}
+    count = 1
+    for device, index in found.items():
+        low, high, _ = index[0].indices(devices)
+        count = devices // (high - low)
+        held.setdefault(device.process_index, set()).add(low // (high - low))
+    return RowBlocks(count, {process: tuple(sorted(held[process])) for process in sorted(held)})
+
+
+def check_sharding(name: str, value: Any) -> Sharding:
+    """Returns the value if it is a sharding of JAX, and raises TypeError otherwise.
+
+    >>> check_sharding("sharding", 3)
+    Traceback (most recent call last):
+        ...
+    TypeError: sharding: expected a jax.sharding.Sharding, such as NamedSharding(mesh, PartitionSpec('data')), got 3
+    """
+    if not isinstance(value, Sharding):
+        raise TypeError(
+            f"{name}: expected a jax.sharding.Sharding, such as NamedSharding(mesh, PartitionSpec('data')), "
+            f"got {value!r}"
+        )
+    return value
 
 
 @dataclass(frozen=True)

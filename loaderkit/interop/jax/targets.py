@@ -13,7 +13,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
 from loaderkit._base.tree import flatten
 from loaderkit._order.sharding import Shard, ShardOptions
 
-from .blocks import RowBlocks, blocks_of
+from .sharding import RowBlocks, blocks_of
 
 Target: TypeAlias = Sharding | jax.Device
 

@@ -35,18 +35,18 @@ _SENDING = Step("map", as_sent, "sending the record", as_sent)
 class Compiled:
     """Operations of the engine, and what Grain's arithmetic has to know of them.
 
-    batches: each Batch with its size and whether it drops the remainder. flat_maps: how many.
+    batches: each Batch with its size and whether it drops the remainder. changes_rows: whether there is a Filter or a
+    FlatMap.
     """
 
     operations: list[engine.Transformation] = field(default_factory=list)
     batches: list[transforms.Batch] = field(default_factory=list)
-    filters: int = 0
-    flat_maps: int = 0
+    changes_rows: bool = False
 
     @property
     def fixed(self) -> bool:
         """Whether which records make an element is known beforehand: no Filter, no FlatMap, one Batch at most."""
-        return not self.filters and not self.flat_maps and len(self.batches) < 2
+        return not self.changes_rows and len(self.batches) < 2
 
     def add(self, operation: engine.Transformation, steps: Sequence[Step]) -> None:
         """Another operation, and which of the user's it is."""
@@ -111,19 +111,12 @@ def _add_batch(made: Compiled, step: Step, *, paired: bool, first_dtype: bool) -
 
 def _add_plain(made: Compiled, steps: Sequence[Step]) -> None:
     """Steps one by one; a RandomMap has no generator here."""
+    kinds = {"map": engine.Map, "random": engine.Map, "filter": engine.Filter, "flat_map": engine.FlatMap}
     for step in steps:
         assert step.call is not None
-        match step.kind:
-            case "map":
-                made.add(engine.Map(step.call), [step])
-            case "random":
-                made.add(engine.Map(partial(_without_generator, step.call)), [step])
-            case "filter":
-                made.add(engine.Filter(step.call), [step])
-                made.filters += 1
-            case "flat_map":
-                made.add(engine.FlatMap(step.call), [step])
-                made.flat_maps += 1
+        call = partial(_without_generator, step.call) if step.kind == "random" else step.call
+        made.add(kinds[step.kind](call), [step])
+        made.changes_rows |= step.kind in ("filter", "flat_map")
 
 
 def _add_stage(
@@ -133,7 +126,7 @@ def _add_stage(
     made.add(engine.Map(stage.go_on) if paired else engine.MapWithIndex(stage.begin), steps)
     if any(step.kind == "filter" for step in steps):
         made.add(engine.Filter(_kept), steps)
-        made.filters += 1
+        made.changes_rows = True
 
 
 class Stage:

@@ -4,6 +4,7 @@ import loaderkit.interop.grain._shared_memory
 import loaderkit.interop.grain.checkpoint
 import loaderkit.interop.grain.data_loader
 import loaderkit.interop.grain.transforms
+from loaderkit._order.metadata import RecordMetadata as RecordMetadata
 from loaderkit.interop.grain._config import config as config
 from loaderkit.interop.grain._shared_memory import SharedMemoryArray as SharedMemoryArray
 from loaderkit.interop.grain.constants import DATASET_INDEX as DATASET_INDEX
@@ -21,7 +22,6 @@ from loaderkit.interop.grain.operations import MapOperation as MapOperation
 from loaderkit.interop.grain.operations import Operation as Operation
 from loaderkit.interop.grain.operations import RandomMapOperation as RandomMapOperation
 from loaderkit.interop.grain.operations import Record as Record
-from loaderkit.interop.grain.operations import RecordMetadata as RecordMetadata
 from loaderkit.interop.grain.options import MultiprocessingOptions as MultiprocessingOptions
 from loaderkit.interop.grain.options import ReadOptions as ReadOptions
 from loaderkit.interop.grain.samplers import IndexSampler as IndexSampler

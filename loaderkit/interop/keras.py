@@ -216,9 +216,7 @@ class LoaderCheckpoint(keras.callbacks.Callback):  # type: ignore[misc, unused-i
         position = json.loads((saves[-1] / _POSITION).read_text())
         model._initial_epoch = self._dataset.restore(position)  # as Keras' BackupAndRestore does
         self._done = position["step"]
-        if (
-            self._dataset._resumed
-        ):  # Keras counts the steps of a whole epoch, and warns at the end of this one
+        if self._dataset._resumed:  # Keras counts the steps of a whole epoch, and warns at the end of this
             self._short_epoch.enter_context(warnings.catch_warnings())
             warnings.filterwarnings("ignore", message=_SHORT_EPOCH)
 

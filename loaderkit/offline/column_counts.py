@@ -22,9 +22,8 @@ from loaderkit.sources.checked import check_source
 from loaderkit.transforms.base import Batch
 
 BATCH = 256  # records of an element of the loader
-MOST_VALUES = (
-    1 << 20
-)  # of a column, kept for exact quantiles; beyond it a sample, chosen by a hash of each place
+# Of a column, kept for exact quantiles; beyond it a sample, chosen by a hash of each place.
+MOST_VALUES = 1 << 20
 MOST_TERMS = 1 << 20  # distinct words of a column
 
 

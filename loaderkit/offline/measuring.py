@@ -1,4 +1,4 @@
-"""`lk.offline.measure`: a value for each record of a source, computed once and kept in an array file.
+"""`lk.offline.measure`: a value for each record of a source, computed once and kept in an array file; and `filtered`.
 
 A DataLoader reads the records. What it has given is kept in the folder PATH.partial, with the loader's state, so that a
 measurement that was killed goes on where it was.
@@ -32,6 +32,7 @@ from loaderkit._source.protocol import read_record
 from loaderkit.errors import CheckpointMismatchError, StateError
 from loaderkit.formats._writing.made_of import made_of
 from loaderkit.sources.checked import check_source
+from loaderkit.sources.subset import SubsetDataSource
 from loaderkit.transforms.base import Batch, Map
 from loaderkit.transforms.parameters import parameters_of
 
@@ -42,9 +43,8 @@ from .partial_array import OURS, PartialArray
 _log = logging.getLogger("loaderkit")
 
 BATCH = 256  # records of an element of the loader: more costs less for each record, less loses less in a kill
-SAVED_EVERY = (
-    1.0  # seconds between two saves of the progress: a kill loses so much, and each save waits for the disk
-)
+# Seconds between two saves of the progress: a kill loses so much, and each save waits for the disk.
+SAVED_EVERY = 1.0
 _ADVICE = "Delete it to measure again, or give another path"
 CHECKED_RECORDS = 3  # of a file that is there, that are measured again
 
@@ -115,6 +115,57 @@ def measure(
                 return open_array(target)[0]
     delete_finished_work(f"{target}.partial")
     return measured.read(target)
+
+
+def filtered(
+    source: Any,
+    predicate: Callable[[Any], bool],
+    path: str | os.PathLike[str],
+    *,
+    worker_count: int | None = 0,
+    worker_kind: str = "process",
+    read_options: ReadOptions | None = None,
+) -> SubsetDataSource:
+    """The records of a source that a function keeps: a source with a length, which is shuffled and resumed as any.
+
+    The function is called once for each record; its answers are kept in a file, by `lk.offline.measure`, and used
+    again. A run that was killed goes on. `lk.Filter` among the operations needs no pass ahead, but reads each record in
+    every epoch.
+
+    Args:
+        source: any data source.
+        predicate: takes a record, gives True for those that are kept; TypeError for another type.
+        path: of the file of answers, such as "cats.npy". ValueError where it is of another source or function.
+        worker_count, worker_kind, read_options: as DataLoader takes them, for the first pass.
+
+    Raises ValueError where no record is kept.
+
+    >>> import tempfile
+    >>> texts = ["a cat", "a dog", "two cats"]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     cats = filtered(texts, lambda text: "cat" in text, f"{folder}/cats.npy")
+    >>> len(cats), cats[1]
+    (2, 'two cats')
+    """
+    if not callable(predicate):
+        raise TypeError(f"predicate: expected a function of a record, got {predicate!r:.80}")
+    kept = measure(
+        source,
+        predicate,
+        path,
+        worker_count=worker_count,
+        worker_kind=worker_kind,
+        read_options=read_options,
+    )
+    if kept.dtype != np.bool_:
+        raise TypeError(
+            f"predicate: expected True or False for each record, got values of {kept.dtype}; for numbers or labels use "
+            f"lk.offline.measure and SubsetDataSource(source, np.flatnonzero(condition)), and delete {os.fspath(path)}"
+        )
+    keys = np.flatnonzero(kept)
+    if not len(keys):
+        raise ValueError(f"predicate: expected one record or more to be kept of {len(kept)}, got none")
+    return SubsetDataSource(source, keys)
 
 
 class _Measured:

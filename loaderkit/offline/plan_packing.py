@@ -14,7 +14,7 @@ import numpy.typing as npt
 from loaderkit._base.canonical_json import canonical
 from loaderkit._base.numbers import at_least
 from loaderkit._base.system.progress_bar import progress_bar
-from loaderkit._loader.loader import DataLoader
+from loaderkit._loader.one_pass import one_pass
 from loaderkit._order.mixing import fold
 from loaderkit._order.packing.block import (
     FRAME_WORDS,
@@ -25,6 +25,7 @@ from loaderkit._order.packing.block import (
     plan_block,
 )
 from loaderkit._order.packing.pieces import Long
+from loaderkit._order.permutation import Int64Array
 from loaderkit.samplers.chunks import ChunkSampler
 from loaderkit.samplers.epochs import IndexSampler, SequentialSampler
 from loaderkit.samplers.protocol import (
@@ -51,7 +52,7 @@ _PERMUTATIONS = (
     ChunkSampler,
     IndexSampler,
     SequentialSampler,
-)  # each record once in an epoch, by construction
+)  # by construction each record once in an epoch
 _AT_ONCE = 1 << 18  # lengths or keys looked at at once, 2 MiB of int64; a limit of memory
 
 
@@ -144,8 +145,8 @@ def _planned(
         return _read_all(BlockPlans(settings, lengths, order, first), worker_count)
 
     if path is None:
+        blocks: list[UInt32Array] = []
         with progress_bar("blocks", settings.blocks) as advance:
-            blocks = []
             for words in blocks_from(0):
                 blocks.append(words)
                 advance(1)
@@ -202,10 +203,7 @@ def _read_all(blocks: BlockPlans, worker_count: int | None) -> Iterator[UInt32Ar
     if worker_count == 0 or not len(blocks):
         yield from map(blocks.__getitem__, range(len(blocks)))
         return
-    loader = DataLoader(
-        data_source=blocks, sampler=IndexSampler(len(blocks), num_epochs=1), worker_count=worker_count
-    )
-    with iter(loader) as plans:
+    with iter(one_pass(blocks, worker_count=worker_count)) as plans:
         yield from plans
 
 
@@ -287,11 +285,15 @@ def _checked_order(order: Sampler | None, documents: int) -> int:
     return count
 
 
+def _keys_of(order: Sampler, count: int) -> Iterator[tuple[int, Int64Array]]:
+    for begin in range(0, count, _AT_ONCE):
+        yield begin, record_keys_of(order, np.arange(begin, min(begin + _AT_ONCE, count)))
+
+
 def _check_keys(order: Sampler, count: int, documents: int) -> None:
     """ValueError for a key that no document has, and for one that stands there twice."""
     seen = np.zeros(documents, np.bool_)
-    for begin in range(0, count, _AT_ONCE):
-        keys = record_keys_of(order, np.arange(begin, min(begin + _AT_ONCE, count)))
+    for begin, keys in _keys_of(order, count):
         if keys.max() >= documents:
             place = int(keys.argmax())
             got = f"record key {keys[place]} for index {begin + place}"
@@ -312,9 +314,7 @@ def _digest_of(order: Sampler) -> str:
     if hasattr(order, "fingerprint"):
         return f"sha256:{hashlib.sha256(canonical(fingerprint_of(order)).encode()).hexdigest()[:32]}"
     digest = hashlib.sha256()
-    count = length_of(order) or 0
-    for begin in range(0, count, _AT_ONCE):
-        keys = record_keys_of(order, np.arange(begin, min(begin + _AT_ONCE, count)))
+    for _, keys in _keys_of(order, length_of(order) or 0):
         digest.update(np.ascontiguousarray(keys, "<i8").data)
     return f"sha256:{digest.hexdigest()[:32]}"
 

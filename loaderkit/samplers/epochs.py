@@ -140,6 +140,23 @@ class ArraySampler(EpochSampler):
         return _made_of, (type(self), *_parts(self))  # an array is writable when it is unpickled
 
 
+def checked_ints(name: str, given: Any, *, below: int, advice: str) -> Int64Array:
+    """A read-only copy of ints from 0 on, (n,) int64; the error of one that is none, or out of range, names its place.
+
+    >>> checked_ints("keys", [7, 3], below=8, advice="")
+    array([7, 3])
+    """
+    ints = np.array(given)
+    if ints.dtype.kind not in "iu" or ints.min(initial=0) < 0 or ints.max(initial=0) >= below:
+        each = enumerate(given)
+        ints = np.array(
+            [at_least(f"{name}[{at}]", one, 0, below=below, advice=advice) for at, one in each], np.int64
+        )
+    ints = ints.astype(np.int64, copy=False)
+    ints.setflags(write=False)
+    return ints
+
+
 def _parts(sampler: Any) -> tuple[Any, dict[str, Any]]:
     first, *others = fields(sampler)
     said = {each.name: getattr(sampler, each.name) for each in others if each.init}

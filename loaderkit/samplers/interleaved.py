@@ -16,7 +16,7 @@ from loaderkit._order.interleave import InterleaveOrder
 from loaderkit._order.permutation import MAX_RECORDS, Int64Array
 from loaderkit._order.sharding import Sharding
 
-from .epochs import ArraySampler
+from .epochs import ArraySampler, checked_ints
 
 
 @dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
@@ -108,18 +108,10 @@ def _checked_lengths(given: Any) -> Int64Array:
     advice = "give len(source) of each source"
     if np.ndim(given) != 1:
         raise ValueError(f"lengths: expected one dimension, got {_short(given)}; {advice}")
-    lengths = np.array(given)
-    if lengths.dtype.kind not in "iu" or lengths.min(initial=0) < 0 or lengths.max(initial=0) >= MAX_RECORDS:
-        ints = [
-            at_least(f"lengths[{place}]", length, 0, below=MAX_RECORDS, advice=advice)
-            for place, length in enumerate(given)
-        ]
-        lengths = np.array(ints, np.int64)
+    lengths = checked_ints("lengths", given, below=MAX_RECORDS, advice=advice)
     total = sum(lengths.tolist())
     if not 1 <= total < MAX_RECORDS:
         raise ValueError(
             f"lengths: expected 1 to 2**62 - 1 records in all, got {total}; an empty source can't be sampled"
         )
-    lengths = lengths.astype(np.int64, copy=False)
-    lengths.setflags(write=False)
     return lengths

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loaderkit._base.numbers import at_least
 from loaderkit._order.array_digest import digest_of
 from loaderkit._order.permutation import MAX_RECORDS, Int64Array
 from loaderkit._order.sharding import Sharding
 
-from .epochs import ArraySampler
+from .epochs import ArraySampler, checked_ints
 
 _ADVICE = "give record keys, such as np.flatnonzero(mask)"
 
@@ -89,28 +88,15 @@ def _checked_keys(given: Any) -> Int64Array:
     if isinstance(given, range):
         given = np.arange(given.start, given.stop, given.step, dtype=np.int64)
     try:
-        keys = np.array(given)
+        keys = np.asarray(given)
     except ValueError:  # rows of different lengths
         keys = np.empty((0, 0))
-    if keys.ndim == 0:
+    if not keys.ndim:
         raise TypeError(f"keys: expected an array of record keys, got {_short(given)}; {_ADVICE}")
-    if keys.ndim == 1 and keys.size and keys.dtype.kind not in "iu":
-        # Of another type, or ints that don't fit: the first one that is wrong is named.
-        keys = np.array(
-            [
-                at_least(f"keys[{place}]", key, 0, below=MAX_RECORDS, advice=_ADVICE)
-                for place, key in enumerate(given)
-            ]
-        )
     if keys.ndim != 1:
         raise ValueError(f"keys: expected one dimension, got {_short(given)}; {_ADVICE}")
     if not keys.size:
         raise ValueError(
             "keys: expected one record key or more, got none; an empty selection can't be sampled"
         )
-    if keys.min() < 0 or keys.max() >= MAX_RECORDS:
-        place = int(np.flatnonzero((keys < 0) | (keys >= MAX_RECORDS))[0])
-        at_least(f"keys[{place}]", keys[place], 0, below=MAX_RECORDS, advice=_ADVICE)
-    keys = keys.astype(np.int64, copy=False)
-    keys.setflags(write=False)
-    return keys
+    return checked_ints("keys", keys if keys.dtype.kind in "iu" else given, below=MAX_RECORDS, advice=_ADVICE)

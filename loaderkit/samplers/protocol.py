@@ -214,9 +214,7 @@ def num_records_of(sampler: Sampler) -> int | None:
     >>> num_records_of(IndexSampler(4))
     4
     """
-    records = getattr(sampler, "num_records", None)
-    name = f"{type(sampler).__qualname__}.num_records"
-    return None if records is None else at_least(name, records, 1, below=MAX_RECORDS)
+    return _number_of(sampler, "num_records", 1)
 
 
 def epoch_length_of(sampler: Sampler) -> int | None:
@@ -229,9 +227,8 @@ def epoch_length_of(sampler: Sampler) -> int | None:
     ... )
     (5, 8)
     """
-    length = getattr(sampler, "epoch_length", None)
-    name = f"{type(sampler).__qualname__}.epoch_length"
-    return num_records_of(sampler) if length is None else at_least(name, length, 1, below=MAX_RECORDS)
+    length = _number_of(sampler, "epoch_length", 1)
+    return num_records_of(sampler) if length is None else length
 
 
 def min_records_of(sampler: Sampler) -> int:
@@ -241,13 +238,14 @@ def min_records_of(sampler: Sampler) -> int:
     >>> min_records_of(IndexSampler(4)), min_records_of(KeysSampler([6, 6]))
     (4, 7)
     """
-    records = getattr(sampler, "min_records", None)
-    name = f"{type(sampler).__qualname__}.min_records"
-    return (
-        (num_records_of(sampler) or 0)
-        if records is None
-        else at_least(name, records, 0, below=MAX_RECORDS + 1)
-    )
+    records = _number_of(sampler, "min_records", 0, below=MAX_RECORDS + 1)
+    return (num_records_of(sampler) or 0) if records is None else records
+
+
+def _number_of(sampler: Sampler, member: str, least: int, below: int = MAX_RECORDS) -> int | None:
+    number = getattr(sampler, member, None)
+    label = f"{type(sampler).__qualname__}.{member}"
+    return None if number is None else at_least(label, number, least, below=below)
 
 
 def random_parts_of(sampler: Sampler) -> list[range]:

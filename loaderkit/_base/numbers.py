@@ -2,6 +2,7 @@
 
 import re
 from reprlib import repr as _short
+from typing import Any
 
 import numpy as np
 
@@ -88,3 +89,15 @@ def number_of_bytes(name: str, value: object) -> int:
         raise ValueError(f"{name}: expected a size, got {_short(value)}; {_ADVICE}")
     unit = (_BINARY if found[3] else _DECIMAL)[found[2].upper()]
     return at_least(name, int(float(found[1]) * unit), 1, advice=_ADVICE)
+
+
+def as_array(given: Any) -> np.ndarray:
+    """`np.asarray(given)`; for rows of different lengths, which are no array, an empty one of two dimensions.
+
+    >>> as_array([1, 2]), as_array([[1], [2, 3]]).shape
+    (array([1, 2]), (0, 0))
+    """
+    try:
+        return np.asarray(given)
+    except ValueError:
+        return np.empty((0, 0))

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loaderkit._base.former_arguments import former_arguments
-from loaderkit._base.numbers import at_least
+from loaderkit._base.numbers import as_array, at_least
 from loaderkit._order.array_digest import digest_of
 from loaderkit._order.distinct import distinct_of
 from loaderkit._order.length_buckets import LengthBuckets
@@ -281,10 +281,7 @@ def _several(name: str, given: Any, least: int) -> tuple[int, ...]:
 
 
 def _checked_lengths(given: Any) -> npt.NDArray[Any]:
-    try:
-        lengths = np.asarray(given)
-    except ValueError:  # rows of different lengths
-        lengths = np.empty((0, 0))
+    lengths = as_array(given)
     if lengths.ndim != 1 or not lengths.size:
         raise ValueError(f"lengths: expected (n,) ints, one or more, got {_short(given)}; {_ADVICE}")
     if lengths.dtype.kind not in "iu":

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from loaderkit._base.numbers import as_array
 from loaderkit._order.array_digest import digest_of
 from loaderkit._order.permutation import MAX_RECORDS, Int64Array
 from loaderkit._order.sharding import Sharding
@@ -87,10 +88,7 @@ class KeysSampler(ArraySampler):
 def _checked_keys(given: Any) -> Int64Array:
     if isinstance(given, range):
         given = np.arange(given.start, given.stop, given.step, dtype=np.int64)
-    try:
-        keys = np.asarray(given)
-    except ValueError:  # rows of different lengths
-        keys = np.empty((0, 0))
+    keys = as_array(given)
     if not keys.ndim:
         raise TypeError(f"keys: expected an array of record keys, got {_short(given)}; {_ADVICE}")
     if keys.ndim != 1:

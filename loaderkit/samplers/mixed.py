@@ -27,22 +27,10 @@ from loaderkit._order.mixture.stages import MixtureStages
 from loaderkit._order.permutation import Int64Array
 from loaderkit._order.sharding import Sharding, check_sharding
 
+from . import mixture_arguments as arguments
 from .bulk import BulkSampler
 from .component_keys import ComponentKeys
-from .mixture_arguments import (
-    StagedWeights,
-    check_stages,
-    checked_components,
-    checked_lanes,
-    checked_lengths,
-    checked_offsets,
-    checked_pattern,
-    checked_stages,
-    components_text,
-    copied_weights,
-    digest_of_pattern,
-    stages_text,
-)
+from .mixture_arguments import StagedWeights
 from .protocol import (
     ENDLESS,
     Sampler,
@@ -130,23 +118,23 @@ class MixedSampler(BulkSampler):
     _runs: MixtureRuns = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        components = checked_components(self.components)
+        components = arguments.checked_components(self.components)
         self._set(components=components, names=tuple(components))
         if self.order not in ("even", "shuffled"):
             raise ValueError(f"order: expected 'even' or 'shuffled', got {_short(self.order)}")
         self._set(seed=checked_seed(self.seed))
         check_sharding(self.shard_options)
-        lengths = checked_lengths(components, self.when_exhausted)
-        offsets, placed = checked_offsets(self.offsets, components)
+        lengths = arguments.checked_lengths(components, self.when_exhausted)
+        offsets, placed = arguments.checked_offsets(self.offsets, components)
         self._set(offsets=offsets, placed=placed)
-        lanes, batch = checked_lanes(self.lanes, self.batch, components, lengths)
+        lanes, batch = arguments.checked_lanes(self.lanes, self.batch, components, lengths)
         self._set(lanes=lanes, batch=batch, _lengths=lengths)
-        pattern = checked_pattern(self.pattern, self.names)
+        pattern = arguments.checked_pattern(self.pattern, self.names)
         if pattern is not None and (self.weights is not None or self.order != "even"):
             raise ValueError("pattern: expected no weights and order='even' beside it; leave them out")
         self._set(pattern=pattern, _pattern=pattern)
         self._set(_lanes=Lanes(lanes, batch or 1), _keys=ComponentKeys(components, self.offsets))
-        stages = checked_stages(self.weights, pattern, self.names)
+        stages = arguments.checked_stages(self.weights, pattern, self.names)
         self._check_stages(stages)
         settings = RunSettings(
             names=self.names,
@@ -159,7 +147,7 @@ class MixedSampler(BulkSampler):
         )
         self._set(stages=stages, _runs=runs_of(settings))
         if self.weights is not None:
-            self._set(weights=copied_weights(self.weights))
+            self._set(weights=arguments.copied_weights(self.weights))
 
     @property
     def min_records(self) -> int:
@@ -321,7 +309,7 @@ class MixedSampler(BulkSampler):
             "components": {name: self._fingerprint_of(name) for name in self.names},
             "order": self.order,
             "when_exhausted": self.when_exhausted,
-            "pattern": None if self._pattern is None else digest_of_pattern(self._pattern),
+            "pattern": None if self._pattern is None else arguments.digest_of_pattern(self._pattern),
             "lanes": self.lanes,
             "batch": None if self.lanes == 1 else self.batch,  # with one lane it changes no key
             "seed": self._seed_in_state(),
@@ -354,11 +342,11 @@ class MixedSampler(BulkSampler):
         )
 
     def __repr__(self) -> str:
-        said = [f"components={components_text(self.components)}"]
+        said = [f"components={arguments.components_text(self.components)}"]
         if self.pattern is not None:
             said.append(f"pattern={_short(list(self.pattern))}")
         else:
-            said.append(f"weights={stages_text(self.stages)}")
+            said.append(f"weights={arguments.stages_text(self.stages)}")
         for name in ("order", "when_exhausted", "seed", "lanes", "batch", "shard_options"):
             value = getattr(self, name)
             if value != _DEFAULTS[name]:
@@ -370,7 +358,7 @@ class MixedSampler(BulkSampler):
         return ENDLESS if self._runs.length is None else self._runs.length
 
     def _check_stages(self, stages: MixtureStages) -> None:
-        check_stages(stages, self._pattern, self.batch if self.lanes > 1 else None)
+        arguments.check_stages(stages, self._pattern, self.batch if self.lanes > 1 else None)
 
     def _planned(self, indices: Int64Array) -> Int64Array:
         turns, lanes = self._lanes.turns_of(indices)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loaderkit._base.numbers import at_least, number
+from loaderkit._base.numbers import as_array, at_least, number
 from loaderkit._order.alias_table import MOST_COLUMNS, AliasTable, Float64Array
 from loaderkit._order.array_digest import digest_of
 from loaderkit._order.mixing import fold, fold_each
@@ -128,10 +128,7 @@ class WeightedSampler(BulkSampler):
 
 
 def _checked_weights(given: Any) -> Float64Array:
-    try:
-        weights = np.asarray(given)
-    except ValueError:  # rows of different lengths
-        weights = np.empty((0, 0))
+    weights = as_array(given)
     if weights.ndim != 1:
         raise ValueError(f"weights: expected one dimension, got {_short(given)}; {_ADVICE}")
     if not 1 <= len(weights) <= MOST_COLUMNS:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.hints import refusing_foreign_arguments
+from loaderkit._base.numbers import as_array
 from loaderkit._order.mixing import component_seed
 from loaderkit._order.mixture.shares import Weight
 from loaderkit._order.sharding import Sharding
@@ -92,10 +93,7 @@ def _grouped(labels: Any, source: Any) -> tuple[list[str], list[npt.NDArray[np.i
         raise TypeError(
             f"labels: expected one for each record, got {_short(labels)}; write [record['label'] for record in source]"
         )
-    try:
-        array = np.asarray(labels)
-    except ValueError:  # rows of different lengths
-        array = np.empty((0, 0))
+    array = as_array(labels)
     if array.ndim != 1:
         raise ValueError(f"labels: expected one dimension, got {_short(labels)}; {advice}")
     if len(array) != len(source):

@@ -150,12 +150,7 @@ def filtered(
     if not callable(predicate):
         raise TypeError(f"predicate: expected a function of a record, got {predicate!r:.80}")
     kept = measure(
-        source,
-        predicate,
-        path,
-        worker_count=worker_count,
-        worker_kind=worker_kind,
-        read_options=read_options,
+        source, predicate, path, worker_count=worker_count, worker_kind=worker_kind, read_options=read_options
     )
     if kept.dtype != np.bool_:
         raise TypeError(

@@ -142,11 +142,7 @@ class LayoutPlan:
         return RoundRobinScheduler(make, position.turn, context)
 
     def _stream_scheduler(
-        self,
-        feeds: dict[int, RecordFeed],
-        start: dict[int, Cursor],
-        prefetch: int,
-        context: SchedulerContext,
+        self, feeds: dict[int, RecordFeed], start: dict[int, Cursor], prefetch: int, context: SchedulerContext
     ) -> StreamScheduler:
         groupings = tuple(
             Grouping(batch.batch_size, "drop" if batch.drop_remainder else "keep")

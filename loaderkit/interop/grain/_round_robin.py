@@ -146,45 +146,42 @@ class RoundRobinBatches:
         self, round_robin: RoundRobin, state: RoundRobinState, sampler: Sampler, num_records: int
     ) -> None:
         self._round_robin = round_robin
-        self._state_of = state
-        self._keys = KeysAhead(sampler, num_records)
-        self._ahead: list[StepRecords] = []  # the next last
+        self._state_of = state  # behind those below
+        self._ahead = KeysAhead(sampler, num_records)
+        self._indices = self._keys = np.empty(0, np.int64)
+        self._rows: list[int] = []  # of each batch that these make
 
     def next(self, most: int) -> StepRecords | None:
         """The records of the next batch, or of up to `most` of equal size; None after the last.
 
         Raises what the sampler raises, and IndexError for a key that the source doesn't have.
         """
-        if not self._ahead:
+        if not self._rows:
             self._plan()
-        if not self._ahead:
+        if not self._rows:
             return None
-        alike = [self._ahead.pop()]
-        while self._ahead and len(alike) < most and self._ahead[-1].rows == alike[0].rows:
-            alike.append(self._ahead.pop())
-        if len(alike) == 1:
-            return alike[0]
-        indices, keys = ([getattr(part, name) for part in alike] for name in ("indices", "keys"))
-        return StepRecords(
-            np.concatenate(indices), np.concatenate(keys), rows=alike[0].rows, steps=len(alike)
-        )
+        rows, steps = self._rows[0], 1
+        while steps < min(most, len(self._rows)) and self._rows[steps] == rows:
+            steps += 1
+        count = steps * rows
+        made = StepRecords(self._indices[:count], self._keys[:count], rows=rows, steps=steps)
+        self._indices, self._keys, self._rows = self._indices[count:], self._keys[count:], self._rows[steps:]
+        return made
 
     def _plan(self) -> None:
         state, batches, count = self._state_of, list[NDArray[np.int64]](), 0
-        while count < self._keys.block and (turn := self._round_robin.draw(state)) is not None:
+        while count < self._ahead.block and (turn := self._round_robin.draw(state)) is not None:
             batches.append(self._round_robin.indices(turn))
             count += turn.rows
             state = turn.state
         if not batches:
             return
-        keys = self._keys.keys(np.concatenate(batches), alone=len(batches) == 1)
+        indices = np.concatenate(batches)
+        keys = self._ahead.keys(indices, alone=len(batches) == 1)
         if keys is None:
             self._plan()
             return
-        self._state_of = state
-        cuts = np.cumsum([len(batch) for batch in batches])[:-1]
-        parts = zip(batches, np.split(keys, cuts), strict=True)
-        self._ahead = [StepRecords(mine, of, rows=len(mine)) for mine, of in parts][::-1]
+        self._state_of, self._indices, self._keys, self._rows = state, indices, keys, [*map(len, batches)]
 
 
 class RoundRobinIndices:

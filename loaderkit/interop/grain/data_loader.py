@@ -90,9 +90,7 @@ class DataLoader:
         self._in_order = any(step.kind == "records" for step in self._steps)
         self._read_options: ReadOptions | None = read_options
         self._multiprocessing_options = MultiprocessingOptions(
-            num_workers=workers,
-            per_worker_buffer_size=worker_buffer_size,
-            enable_profiling=enable_profiling,
+            num_workers=workers, per_worker_buffer_size=worker_buffer_size, enable_profiling=enable_profiling
         )
         self._worker_layout = worker_layout
         self._shard_options = _shard_options(sampler, shard_options)

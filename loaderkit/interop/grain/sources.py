@@ -14,12 +14,7 @@ from loaderkit.sources import RangeDataSource as _Range
 
 from ._shared_memory import SharedMemoryDataSource
 
-__all__ = [
-    "ArrayRecordDataSource",
-    "RandomAccessDataSource",
-    "RangeDataSource",
-    "SharedMemoryDataSource",
-]
+__all__ = ["ArrayRecordDataSource", "RandomAccessDataSource", "RangeDataSource", "SharedMemoryDataSource"]
 
 
 class ArrayRecordDataSource(_ArrayRecords):

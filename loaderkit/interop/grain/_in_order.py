@@ -17,7 +17,6 @@ from itertools import islice
 from types import TracebackType
 from typing import Any
 
-from loaderkit._base.integers import at_least
 from loaderkit._base.notes import annotate, keyed
 from loaderkit._base.numbers import at_least
 from loaderkit._loader.iterator.element import Element

@@ -7,6 +7,7 @@ Neither holds times, addresses or absolute paths, so the fingerprint stays the s
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from reprlib import repr as _short
 from typing import Any
 
@@ -59,4 +60,42 @@ def _foreign_fingerprint(source: Any) -> dict[str, Any]:
     return seen | seen_by_library(source, fingerprint_of)
 
 
+# Fields that only some indexes know: they are compared where both sides have them.
 KNOWN_TO_SOME_INDEXES = ("checksums", "samples")
+
+
+def same_where_known(one: Any, other: Any) -> bool:
+    """Whether two fingerprints, JSON values, are equal but for such fields that only one has.
+
+    >>> same_where_known({"data": "a", "checksums": "b"}, {"data": "a"})
+    True
+    >>> same_where_known({"data": "a", "checksums": "b"}, {"data": "a", "checksums": "c"})
+    False
+    """
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        alone = one.keys() ^ other.keys()
+        return alone <= {*KNOWN_TO_SOME_INDEXES} and all(
+            same_where_known(one[name], other[name]) for name in one.keys() & other.keys()
+        )
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same_where_known, one, other))
+    return bool(one == other)
+
+
+def without_index_fields(value: Any, also: str = "") -> Any:
+    """A fingerprint, or another JSON value, without such fields.
+
+    Args:
+        value: the fingerprint.
+        also: the name of a field that is left out with them.
+
+    >>> without_index_fields({"sources": [{"data": "a", "checksums": "b"}]})
+    {'sources': [{'data': 'a'}]}
+    """
+    if isinstance(value, Mapping):
+        return {
+            name: without_index_fields(child, also)
+            for name, child in value.items()
+            if name != also and not (name in KNOWN_TO_SOME_INDEXES and isinstance(child, str))
+        }
+    return [without_index_fields(child, also) for child in value] if isinstance(value, list) else value

@@ -11,7 +11,7 @@ from typing import Any
 from loaderkit._storage.shard_versions import versions_of
 
 from .content import content_hash, digest_of, sampled_keys
-from .fingerprint import fingerprint_of
+from .fingerprint import fingerprint_of, without_index_fields
 from .protocol import read_record
 
 _OF_A_CLASS = {"kind", "type", "records", "repr"}  # what the fingerprint of a class of the user's has
@@ -33,7 +33,8 @@ def version_of(source: Any) -> dict[str, Any]:
     >>> sorted(version_of(Source()))
     ['content', 'kind', 'records', 'type']
     """
-    marks = fingerprint_of(source)
+    # Sizes and times tell the files; an index that is made since, with checksums, makes them no other version.
+    marks: dict[str, Any] = without_index_fields(fingerprint_of(source))
     if versions := [*_file_versions(source)]:
         marks["version"] = digest_of(versions)
     if _has_a_bare_class(marks):

@@ -53,7 +53,8 @@ class FilePart:
 
 
 def file_parts(paths: Any, *, storage_options: Mapping[str, Any] | None = None) -> list[FilePart]:
-    """The files that `paths` means, in the order given; those of a pattern are sorted by name.
+    """The files that `paths` means, in the order given, without the indexes that lie beside them; those of a pattern
+    are sorted by name.
 
     Args:
         paths: a str or path, or an object with `filename`, `skip` and `take` (TFDS's file instruction), or a sequence
@@ -68,9 +69,14 @@ def file_parts(paths: Any, *, storage_options: Mapping[str, Any] | None = None) 
     each = _each(paths)
     if not isinstance(each, Iterable):
         raise TypeError(f"paths: expected a path or a sequence of paths, got a {type(paths).__name__}")
-    parts = [part for path in each for part in _parts_of(path, storage_options)]
-    if not parts:
+    found = [part for path in each for part in _parts_of(path, storage_options)]
+    if not found:
         raise ValueError("paths: expected one path or more, got an empty sequence")
+    parts = [
+        part for part in found if not part.path.endswith(".lkx") and ".lkx.parts/" not in f"{part.path}/"
+    ]
+    if not parts:
+        raise FileNotFoundError(f"paths: expected files of records, got an index: {redacted(found[0].path)}")
     return parts
 
 

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._base.system.made_folder import MADE
+from loaderkit._base.system.made_folder import MADE, Made
 from loaderkit.formats import registry
 from loaderkit.formats._writing.dropped import list_path
 from loaderkit.formats._writing.shard_jobs import sync
+from loaderkit.formats._writing.written_index import write_index
 from loaderkit.formats.map_shards import map_shards
 
 from .exit_status import ExitStatus, UsageError
@@ -86,8 +87,11 @@ def run(options: argparse.Namespace) -> int:
         sync(parent)
     if options.on_error == "drop":
         os.replace(list_path(folder), list_path(options.output))
+    if (made_folder := Made.read(folder)) is not None:
+        made_folder.delete(folder)  # the index of the names that the files had there
     os.unlink(os.path.join(folder, MADE))
     os.rmdir(folder)
+    write_index([*map(os.path.abspath, targets)], name, options.processes)
     out = Output(as_json=options.json)
     out.document({"files": targets, "records_read": records})
     out.text(f"{options.output}: {counted(records, 'record')} read, {counted(len(targets), 'file')} written")

@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._storage.addresses import is_remote
+from loaderkit._storage.patterns import file_parts
 from loaderkit.formats import registry
 from loaderkit.formats._datasets.files import format_of_files, open_files
 from loaderkit.formats._index.find import cached_path, find_index, path_beside
 from loaderkit.formats._index.record_index import RecordIndex
 from loaderkit.formats._index.shard_set import ShardSet
-from loaderkit.formats.indexed import data_parts, distinct_paths
+from loaderkit.formats.indexed import distinct_paths
 
 from .exit_status import UsageError
 from .printable import counted
@@ -101,7 +102,7 @@ class NamedData:
         """The files, each once, for an index of them; UsageError for formats that have their own."""
         if not self.is_scanned:
             raise UsageError(f"SRC: expected files that need an index, got {self.format}, which has its own")
-        parts = data_parts(self.names, self.storage_options)
+        parts = file_parts(self.names, storage_options=self.storage_options)
         with usage_errors():
             return ShardSet(distinct_paths(parts), self.storage_options)
 

@@ -21,6 +21,7 @@ from loaderkit.formats._writing.record_stream import encoded_records, first_reco
 from loaderkit.formats._writing.shard_jobs import sync
 from loaderkit.formats._writing.shard_stream import write_shard
 from loaderkit.formats._writing.write_format import RecordEncoder, WriteFormat
+from loaderkit.formats._writing.written_index import write_index
 from loaderkit.transforms import Map
 
 from .exit_status import UsageError
@@ -110,6 +111,7 @@ def _write(path: str, form: WriteFormat, encoder: RecordEncoder, encoded: Iterab
             written = write_shard(encoded, form, encoder, partial)
             sync(partial)
         sync(folder)
+        write_index([os.path.abspath(path)], form.name)
         return written
     sys.stdout.flush()
     # A pipe takes each record at once. A file that stdout is would be opened anew, which empties it: what it has stays

@@ -52,6 +52,7 @@ FORMATS = (
         begins=lambda begin: begin.startswith(_RIEGELI),
         source="loaderkit.formats.array_record.source:ArrayRecordDataSource",
         writer="loaderkit.formats.array_record.writer:ArrayRecordWriting",
+        by_blocks=True,
         remote=False,
     ),
     Format(
@@ -77,6 +78,7 @@ FORMATS = (
         begins=lambda begin: begin.startswith(b"PAR1"),
         source="loaderkit.formats.tables.parquet:ParquetDataSource",
         writer="loaderkit.formats.tables.writer:ParquetWriting",
+        by_blocks=True,
     ),
     Format(
         name="arrow",
@@ -84,6 +86,7 @@ FORMATS = (
         begins=lambda begin: begin.startswith(b"ARROW1"),
         source="loaderkit.formats.tables.arrow:ArrowDataSource",
         writer="loaderkit.formats.tables.writer:ArrowWriting",
+        by_blocks=True,
         remote=False,
     ),
     Format(

@@ -27,6 +27,8 @@ class Format:
             "module:name". None where the source has no index of ours.
         writer: writes files, a `WriteFormat` of `loaderkit/formats/_writing/write_format.py`; what makes it, or
             "module:name". None where loaderkit doesn't write them.
+        by_blocks: whether `lk.write` leaves checksums of blocks beside the files, of a format that has no scanner and a
+            source that looks for them.
         options: given to the source and the scanner, such as {"delimiter": "\\t"}.
         verify: options of the source with which it compares each record with the file's own checksum.
         one_file: whether a source reads one file or folder, and takes its path in place of a list.
@@ -45,6 +47,7 @@ class Format:
     source: str | Callable[..., Any]
     scanner: str | Callable[..., Any] | None = None
     writer: str | Callable[[], Any] | None = None
+    by_blocks: bool = False
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     verify: Mapping[str, Any] = field(default_factory=dict, hash=False)
     one_file: bool = False

@@ -95,7 +95,7 @@ class IndexedDataSource(Closing):
             got = type(options).__name__
             raise TypeError(f"storage_options: expected a dict of option -> value, got a {got}")
         if parts is None:
-            parts = data_parts(paths, storage_options)
+            parts = file_parts(paths, storage_options=storage_options)
         names = distinct_paths(parts)
         shards = ShardSet(
             names, storage_options, _Refresh(paths, storage_options) if callable(paths) else None
@@ -114,12 +114,17 @@ class IndexedDataSource(Closing):
         self._ranges = shards.open(expected=self._index.shard_versions, on_other_version=self._shard_check)
         spans = readable_spans(self._index)
         self._spans: SpanReader = (
-            DirectSpans(spans, self._ranges, self._shard_check)
+            DirectSpans(spans, self._ranges, self._shard_check, always=self._compares)
             if cache is None
             else cached_spans(spans, self._ranges, cache)
         )
         self._selection = _selection_of(parts, names, self._index)
         self._records = len(self._index) if self._selection is None else int(self._selection.ends[-1])
+
+    @property
+    def _compares(self) -> bool:
+        """Whether each record is compared with the index's checksum, also where the version is the indexed one."""
+        return True
 
     def _decode(self, keys: NDArray[np.int64], spans: Sequence[bytes | memoryview]) -> list[Any]:
         """The records of these spans.
@@ -148,7 +153,7 @@ class IndexedDataSource(Closing):
     @property
     def _reads_parts(self) -> bool:
         """Whether less than the whole records may be read: from the shards, where none is to be compared."""
-        return isinstance(self._spans, DirectSpans) and not self._shard_check.doubted
+        return isinstance(self._spans, DirectSpans) and not self._spans.compares
 
     def _read(self, keys: NDArray[np.int64]) -> list[Any]:
         """The records with these index keys, (n,); a subclass may read less than their spans."""
@@ -258,22 +263,7 @@ class _Refresh:
     storage_options: Mapping[str, Any] | None = field(repr=False)
 
     def __call__(self) -> list[str]:
-        return distinct_paths(data_parts(self.paths, self.storage_options))
-
-
-def data_parts(paths: Any, storage_options: Mapping[str, Any] | None = None) -> list[FilePart]:
-    """The files and parts that `paths` means, without the indexes that lie beside them.
-
-    Args:
-        paths, storage_options: as `file_parts` takes them. FileNotFoundError where only indexes are left.
-    """
-    found = file_parts(paths, storage_options=storage_options)
-    parts = [
-        part for part in found if not part.path.endswith(".lkx") and ".lkx.parts/" not in f"{part.path}/"
-    ]
-    if not parts:
-        raise FileNotFoundError(f"paths: expected files of records, got an index: {redacted(found[0].path)}")
-    return parts
+        return distinct_paths(file_parts(self.paths, storage_options=self.storage_options))
 
 
 def distinct_paths(parts: Iterable[FilePart]) -> list[str]:

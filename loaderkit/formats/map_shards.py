@@ -106,7 +106,14 @@ def map_shards(
         raise ValueError(
             f"path: expected the name of a folder, got that of a file, {os.fspath(path)!r}; leave out its extension"
         )
-    place = WriteTarget(target, is_file=write_format is None, overwrite=overwrite, allow=allow)
+    place = WriteTarget(
+        target,
+        is_file=write_format is None,
+        overwrite=overwrite,
+        allow=allow,
+        format_name=format_name,
+        worker_count=worker_count,
+    )
     extension = "value" if write_format is None else write_format.extension
     with place.unfinished(extension, asked, goes_on=True) as made:
         names = shard_names(count, extension)

@@ -40,6 +40,7 @@ def write(
 ) -> list[str]:
     """Writes records to a folder of files, or to one file, whole or not at all; gives the paths of the files.
 
+    An index with checksums lies beside them, which makes the fingerprint of their source exact.
     The files are the same for any number of workers. A run over a source with `shards` that was killed goes on with the
     files that it had finished.
 
@@ -81,7 +82,14 @@ def write(
         raise ValueError(f"on_record_error: expected 'raise' or 'drop', got {on_record_error!r}")
     writing, is_file = _format_for(path, format)
     shards, shard_bytes = checked_sizes(shards, shard_bytes, is_file=is_file)
-    target = WriteTarget(path, is_file=is_file, overwrite=overwrite, allow=allow)
+    target = WriteTarget(
+        path,
+        is_file=is_file,
+        overwrite=overwrite,
+        allow=allow,
+        format_name=writing.name,
+        worker_count=worker_count,
+    )
     source = source_or_none(records)
     drop = on_record_error == "drop"
     if drop:

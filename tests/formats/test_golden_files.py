@@ -47,6 +47,8 @@ _INDEXED = ("tar", "tfrecord", "jsonl")
 def _write(name: str, folder: Path) -> None:
     """Writes two shards, and the indexes of formats that have them: of places alone, and of all an index may have."""
     lk.write(TOKENS if name == "tokens" else RECORDS, folder / name, format=name, shards=2)
+    for index in (folder / name).glob("*.lkx"):  # has the times of the files
+        index.unlink()
     shards = sorted(path for path in (folder / name).iterdir() if path.name != "made.json")
     _index(name, shards, folder / name)
 

@@ -36,7 +36,8 @@ def test_documents_come_back(tmp_path, dtype):
     assert source.lengths.tolist() == [row % 7 for row in range(50)]
     assert lk.TokenDataSource(path, feature="x")[3].keys() == {"x"}
     two = lk.TokenDataSource(tokens, np.cumsum([0, *source.lengths]), feature="ids")
-    assert source.fingerprint() == two.fingerprint()
+    told = source.fingerprint()
+    assert told.pop("checksums") and told == two.fingerprint()
 
 
 @pytest.mark.parametrize("options", [{"shards": 3}, {"shards": 3, "worker_count": 2}, {"shard_bytes": 600}])

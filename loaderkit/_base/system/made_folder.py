@@ -79,8 +79,7 @@ class Made:
                 return False
             if name.endswith("/"):
                 return not part
-            with open(path, "rb") as file:
-                return file.read(len(_INDEX)) == _INDEX
+            return is_index(path)
         return name in (self.files or ()) and os.path.getsize(path) == (self.files or {})[name]
 
     def delete(self, folder: str, keep: Collection[str] = ()) -> None:
@@ -97,6 +96,19 @@ class Made:
             if parent != folder and self.owns(folder, f"{os.path.relpath(parent, folder)}/"):
                 with contextlib.suppress(OSError):
                     os.rmdir(parent)
+
+
+def is_index(path: str) -> bool:
+    """Whether a file is an index of records, of any version of loaderkit.
+
+    Args:
+        path: of the file.
+    """
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(_INDEX)) == _INDEX
+    except (FileNotFoundError, IsADirectoryError):
+        return False
 
 
 def foreign_name(folder: str, made: Made | None) -> str | None:

@@ -8,7 +8,7 @@ only one side has isn't compared.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from loaderkit._source.fingerprint import KNOWN_TO_SOME_INDEXES
+from loaderkit._source.fingerprint import KNOWN_TO_SOME_INDEXES, without_index_fields
 
 _SOMETIMES_KNOWN = frozenset({"content", "hf_fingerprint", "keys", "source", "sources"})
 
@@ -38,13 +38,7 @@ def same_on_all_hosts(value: Any) -> Any:
     >>> same_on_all_hosts({"records": 3, "hf_fingerprint": "2a"})
     {'records': 3}
     """
-    if isinstance(value, Mapping):
-        return {
-            key: same_on_all_hosts(child)
-            for key, child in value.items()
-            if key != "hf_fingerprint" and not (key in KNOWN_TO_SOME_INDEXES and isinstance(child, str))
-        }
-    return [same_on_all_hosts(child) for child in value] if isinstance(value, list) else value
+    return without_index_fields(value, also="hf_fingerprint")
 
 
 def said_by_some(value: Any, path: str = "data source") -> Iterator[tuple[str, str]]:

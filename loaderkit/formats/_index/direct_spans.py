@@ -1,5 +1,6 @@
 """The spans of records, read straight from their shards."""
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -52,30 +53,44 @@ class DirectSpans:
         index: of the shards of `ranges`, in the same order.
         ranges: reads them.
         check: of these shards. Where it doubts one, records are compared with their checksums.
+        always: whether they are where it doubts none.
     """
 
-    def __init__(self, index: RecordIndex | LineSpans, ranges: RangeReader, check: ShardCheck) -> None:
+    def __init__(
+        self, index: RecordIndex | LineSpans, ranges: RangeReader, check: ShardCheck, *, always: bool = False
+    ) -> None:
         self._index, self._ranges, self._check = index, ranges, check
+        self._always = always and index.exact is not None
 
     @property
     def waits(self) -> bool:
         """Whether a read waits for a server."""
         return self._ranges.waits
 
+    @property
+    def compares(self) -> bool:
+        """Whether records are compared with their checksums; no shard is doubted where they have none."""
+        return self._always or bool(self._check.doubted)
+
     def read(self, keys: NDArray[np.int64]) -> list[bytes | memoryview]:
         """The spans of the records with these keys, (n,) each in [0, records), in the order given."""
-        spans = self._read(keys)
-        if self._check.doubted and self._index.exact is not None:
-            self._index.exact.compare(keys, spans, self._ranges.names)
-        return spans
-
-    def _read(self, keys: NDArray[np.int64]) -> list[bytes | memoryview]:
         if self.waits or lie_together(keys):
-            return self._ranges.read(*self._index.locate(keys))
+            return [*self._compared(keys, self._ranges.read(*self._index.locate(keys)))]
         # Few records lie together, as in a shuffle: without a plan of reads a call of 256 takes 15% to 25% less time.
         keys, rank = in_disk_order(keys)
-        found = list(self._ranges.read_each(*self._index.locate(keys)))
+        found = [*self.read_each(keys)]
         return found if rank is None else [found[place] for place in rank]
+
+    def read_each(self, keys: NDArray[np.int64]) -> Iterator[bytes | memoryview]:
+        """What `read` gives, one at a time; keys: (n,) in the order of the shards."""
+        return self._compared(keys, self._ranges.read_each(*self._index.locate(keys)))
+
+    def _compared(
+        self, keys: NDArray[np.int64], spans: Iterable[bytes | memoryview]
+    ) -> Iterator[bytes | memoryview]:
+        if not self.compares or self._index.exact is None:
+            return iter(spans)
+        return self._index.exact.compared(keys, spans, self._ranges.names, self._check.doubted)
 
     def close(self) -> None:
         """Closes files and connections; a later read opens them again."""

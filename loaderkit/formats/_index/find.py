@@ -10,7 +10,7 @@ import hashlib
 import logging
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from loaderkit._codecs.scan import Scanner
 from loaderkit._storage.addresses import is_remote, redacted
 from loaderkit.errors import DataFormatError, FileChangedError, StorageError
 
+from .blocks import BlocksFormat
 from .build import build_index
 from .check import has_sample
 from .counted_index import CountedIndex
@@ -115,7 +116,14 @@ def _candidates(shards: ShardSet, kind: str) -> list[str]:
 
 
 def _usable(path: str, shards: ShardSet, format: Scanner, *, logs: bool = False) -> RecordIndex | None:  # noqa: A002
-    """The index, None where there is none of these shards as they are now; the log then says why, where asked."""
+    """The index, None where there is none of these shards as they are now.
+
+    Args:
+        path: of the index.
+        shards: local ones.
+        format: which it should be of.
+        logs: whether the log says why it isn't taken.
+    """
     try:
         found = RecordIndex(path)
         problem = other_set(found, shards, format) or changed_shard(found, shards)
@@ -129,6 +137,17 @@ def _usable(path: str, shards: ShardSet, format: Scanner, *, logs: bool = False)
     if logs:
         _log.info("the index is made again: %s", problem)
     return None
+
+
+def find_blocks(paths: Sequence[str], format_name: str) -> RecordIndex | None:
+    """The index of the blocks of local files that lies beside them; None where there is none of them as they are.
+
+    Args:
+        paths: of the files, in order.
+        format_name: of the files, whose records have no index of ours.
+    """
+    shards = ShardSet(paths)
+    return _usable(path_beside(shards), shards, BlocksFormat(format_name))
 
 
 def _check_belongs(found: RecordIndex, shards: ShardSet, format: Scanner) -> None:  # noqa: A002

@@ -1,12 +1,13 @@
 """Records compared with the checksums that their index has: whether they are the bytes that were indexed."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._base.block_checksums import damaged
 from loaderkit._codecs.checksums import data_crc32c
 
 from .check import shard_changed
@@ -26,23 +27,38 @@ class RecordChecksums:
     digest: str
 
     def compare(
-        self, keys: NDArray[np.int64], spans: Sequence[bytes | memoryview], names: Sequence[str]
+        self, keys: NDArray[np.int64], spans: Iterable[bytes | memoryview], names: Sequence[str]
     ) -> None:
-        """FileChangedError for the first record that isn't the one that was indexed.
+        """`compared` of all."""
+        for _ in self.compared(keys, spans, names):
+            pass
+
+    def compared(
+        self,
+        keys: NDArray[np.int64],
+        spans: Iterable[bytes | memoryview],
+        names: Sequence[str],
+        doubted: Container[int] | None = None,
+    ) -> Iterator[bytes | memoryview]:
+        """The spans, each once its record is known to be the one that was indexed.
+
+        FileChangedError for the first that isn't; ChecksumError where its file isn't doubted.
 
         Args:
             keys: (n,) of the index.
             spans: n, each ends with the bytes of its record.
             names: of the shards.
+            doubted: the shards that may not be the indexed ones; None for all.
         """
         shards, begins, ends = self.index.locate(keys)
-        checksum = data_crc32c()
-        found = [
-            checksum(bytes(span[len(span) - size :])) for span, size in zip(spans, (ends - begins).tolist())
-        ]
-        wrong = self.index.checksums_of(keys) != np.array(found, np.uint32)
-        if wrong.any():
-            place = int(wrong.argmax())
-            record = int(keys[place]) - self.index.records_of(int(shards[place]))[0]
-            how = f"record {record} doesn't have its checksum"
-            raise shard_changed(names[int(shards[place])], int(begins[place]), how)
+        checksum, sizes, wanted = data_crc32c(), (ends - begins).tolist(), self.index.checksums_of(keys)
+        for place, (span, size, expected) in enumerate(zip(spans, sizes, wanted.tolist())):
+            if checksum(bytes(span[len(span) - size :])) != expected:
+                shard, begin = int(shards[place]), int(begins[place])
+                if doubted is not None and shard not in doubted:
+                    raise damaged(
+                        names[shard], begin, begin + size, "get a new copy of it, or write it again"
+                    )
+                record = int(keys[place]) - self.index.records_of(shard)[0]
+                raise shard_changed(names[shard], begin, f"record {record} doesn't have its checksum")
+            yield span

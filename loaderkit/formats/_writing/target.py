@@ -13,6 +13,7 @@ from loaderkit._base.system.made_folder import (
     Made,
     delete_rest,
     foreign_name,
+    is_index,
     replace_folder,
     restore_folder,
     unfinished_folder,
@@ -21,6 +22,7 @@ from loaderkit.formats import registry
 
 from .dropped import Dropped, list_path, write_list
 from .shard_jobs import DONE, sync
+from .written_index import write_index
 
 _OF_A_SET = re.compile(r"\d{5,}-of-(\d{5,})\.(\w+)")
 
@@ -42,11 +44,21 @@ class WriteTarget:
         is_file: whether it is one file.
         overwrite: whether one that exists is replaced: a file, or a folder that has files of a written set only.
         allow: what may differ where a run goes on, as `goes_on_from` takes it.
+        format_name, worker_count: of the index that is left beside the files, as `write_index` takes them.
     """
 
-    def __init__(self, path: str, *, is_file: bool, overwrite: bool, allow: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        path: str,
+        *,
+        is_file: bool,
+        overwrite: bool,
+        allow: Collection[str] = (),
+        format_name: str | None,
+        worker_count: int | None,
+    ) -> None:
         self._path, self._is_file, self._overwrite = os.path.abspath(path), is_file, overwrite
-        self._allow = allow
+        self._allow, self._format, self._worker_count = allow, format_name, worker_count
         self.folder = self._path + ".partial"
 
     @contextlib.contextmanager
@@ -58,7 +70,7 @@ class WriteTarget:
             asked: what decides their bytes.
             goes_on: whether what an earlier run has finished stays.
         """
-        ours = rf"spool|\d{{5,}}(-of-\d{{5,}})?\.{re.escape(extension)}({re.escape(DONE)})?"
+        ours = rf"spool|[^/]*\.lkx(\.parts/.*)?|\d{{5,}}(-of-\d{{5,}})?\.{re.escape(extension)}({re.escape(DONE)})?"
         if self._is_file:
             ours += f"|{re.escape(os.path.basename(self._path))}"
         check_target(self._path, self._overwrite, is_file=self._is_file)
@@ -72,7 +84,7 @@ class WriteTarget:
                 yield found
 
     def finish(self, made: Made, names: Sequence[str], dropped: Dropped = None) -> list[str]:
-        """Gives the files their final place and deletes what else an earlier run left.
+        """Gives the files their final place, with an index beside them, and deletes what else an earlier run left.
 
         Args:
             made: of the unfinished folder.
@@ -83,11 +95,17 @@ class WriteTarget:
         """
         if dropped is not None:
             write_list(list_path(self._path), dropped)
-        made.delete(self.folder, keep=names)
+        paths = [os.path.join(self.folder, name) for name in names]
+        index = os.path.basename(write_index(paths, self._format, self._worker_count))
+        made.delete(self.folder, keep=[*names, index])
         if self._is_file:
             sync(self.folder)
+            folder = os.path.dirname(self._path)
+            beside = os.path.join(folder, index)
+            if index and (is_index(beside) or not os.path.lexists(beside)):
+                os.replace(os.path.join(self.folder, index), beside)
             os.replace(os.path.join(self.folder, names[0]), self._path)
-            sync(os.path.dirname(self._path))
+            sync(folder)
             return [self._path]
         # The replaced folder may get the name of the folder of unfinished files: no other process takes it then.
         with locked_folder(self._path) if os.path.lexists(self._path) else contextlib.nullcontext():
@@ -105,7 +123,9 @@ def name_set(finished: str, made: Made, path: str, aside: str) -> None:
         aside: as `replace_folder` takes it.
     """
     sizes = {
-        name: os.path.getsize(os.path.join(finished, name)) for name in os.listdir(finished) if name != MADE
+        name: os.path.getsize(os.path.join(finished, name))
+        for name in os.listdir(finished)
+        if name != MADE and not name.endswith(".lkx")  # an index is known by its name, and may be made again
     }
     if (foreign := foreign_name(finished, made)) is not None:
         raise FileExistsError(

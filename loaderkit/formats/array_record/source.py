@@ -29,6 +29,7 @@ from loaderkit._source.content import content_hash, digest_of, sampled_keys
 from loaderkit._source.record_key import check_key, check_keys
 from loaderkit._storage.addresses import is_remote
 from loaderkit._storage.patterns import FilePart, file_parts
+from loaderkit.formats._index.find import find_blocks
 from loaderkit.formats.decoded import decoded_records
 
 from .reader import open_reader, unreadable
@@ -217,7 +218,10 @@ class ArrayRecordDataSource(Closing):
         return f"{self._files[place].path}[{key + self._first_position(place)}]"
 
     def fingerprint(self) -> dict[str, Any]:
-        """Names without folders, sizes and parts of the files, and a hash of some records; no times."""
+        """Names without folders, sizes and parts of the files, and a hash of some records; no times.
+
+        It is exact, as `checksums`, where lk.write left those of the files beside them.
+        """
         if self._fingerprint is None:
             sizes = [file.nbytes for file in self._files if file.nbytes is not None]
             self._fingerprint = {
@@ -230,6 +234,9 @@ class ArrayRecordDataSource(Closing):
                 "parts": digest_of([file.identity for file in self._files]),
                 "content": content_hash(self.__getitems__(sampled_keys(len(self)))),
             }
+            paths = list(dict.fromkeys(self.paths))
+            if not any(map(is_remote, paths)) and (blocks := find_blocks(paths, "array_record")) is not None:
+                self._fingerprint |= blocks.content
         return dict(self._fingerprint)
 
     def file_versions(self) -> Any:

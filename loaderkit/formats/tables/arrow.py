@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._base.block_checksums import BLOCK_BYTES
 from loaderkit._base.closing import Closing
 from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._base.numbers import number_of_bytes
@@ -62,7 +63,7 @@ class ArrowDataSource(TableRowsSource, Closing):
     ) -> None:
         pyarrow_for("formats.ArrowDataSource")
         self._cache_bytes = number_of_bytes("cache_bytes", cache_bytes)
-        self._files = TableFiles(paths, None, mapped=True)
+        self._files = TableFiles(paths, "arrow", mapped=True)
         self._prepare()
         rows, found = [], []
         for file, shown in enumerate(self._files.shown):
@@ -86,6 +87,8 @@ class ArrowDataSource(TableRowsSource, Closing):
             if opened is None:
                 with self._naming(file, "an Arrow file", type(self).__name__):
                     opened = self._open_files[file] = _MappedFile(self._files.open(file))
+                for begin, end in opened.ends:
+                    self._files.compare(file, opened.bytes, begin, end)
         return opened
 
     @contextlib.contextmanager
@@ -113,6 +116,7 @@ class ArrowDataSource(TableRowsSource, Closing):
         opened = self._opened(file)
         with self._naming(file, f"record batch {place} of an Arrow file"):
             batch = opened.batch(place)
+            self._files.compare(file, opened.bytes, *opened.span(batch))
             _validate(batch)
         names = [column.name for column in self._columns]
         nbytes = 0 if opened.is_mapped(batch) else batch.nbytes
@@ -197,6 +201,30 @@ class _MappedFile:
                         f"{path}: expected an IPC file, or a stream without compression, got a compressed stream, of "
                         "which no part can be read alone; write it with pyarrow.ipc.new_file"
                     )
+
+    @property
+    def bytes(self) -> memoryview:
+        """All of the file."""
+        return memoryview(self._whole)
+
+    @property
+    def ends(self) -> list[tuple[int, int]]:
+        """The first byte and the last two, in whose blocks are the columns' names and the places of the batches."""
+        return [(0, 1), (self._whole.size - 2, self._whole.size)]
+
+    def span(self, batch: Any) -> tuple[int, int]:
+        """The first byte and the end of what a batch has in the file, with the block before, which has its lengths."""
+        whole = self._whole
+        places = [
+            (each.address - whole.address, each.address - whole.address + each.size)
+            for column in batch.columns
+            for each in column.buffers()
+            if each is not None and 0 <= each.address - whole.address < whole.size
+        ]
+        if not places:
+            return 0, 0
+        first, end = min(begin for begin, _ in places), max(end for _, end in places)
+        return max(0, first - BLOCK_BYTES), min(end, whole.size)
 
     def rows(self) -> list[int]:
         """Of each record batch. Those of compressed files are decompressed for it."""

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._base.block_checksums import BLOCK_BYTES
 from loaderkit._base.system.file_identity import FileIdentity
 from loaderkit._base.system.shared_memory import goes_to_a_worker
 from loaderkit._source.content import digest_of
@@ -18,6 +19,7 @@ from loaderkit._storage.patterns import FilePart, file_parts
 from loaderkit._storage.range_reader import RangeReader
 from loaderkit.errors import DataFormatError
 from loaderkit.formats._index.check import sample_of
+from loaderkit.formats._index.find import find_blocks
 from loaderkit.formats._index.shard_set import base_name
 from loaderkit.formats.known_files import other_format
 
@@ -27,6 +29,7 @@ class TableFiles:
 
     Args:
         paths: what `file_parts` takes.
+        format_name: of the files.
         storage_options: of the server.
         mapped: whether they must be local: ValueError where they are on a server.
 
@@ -34,7 +37,12 @@ class TableFiles:
     """
 
     def __init__(
-        self, paths: Any, storage_options: Mapping[str, Any] | None, *, mapped: bool = False
+        self,
+        paths: Any,
+        format_name: str,
+        storage_options: Mapping[str, Any] | None = None,
+        *,
+        mapped: bool = False,
     ) -> None:
         self.parts = file_parts(paths, storage_options=storage_options)
         self._paths = list(dict.fromkeys(part.path for part in self.parts))
@@ -52,6 +60,7 @@ class TableFiles:
             sample_of(self._ranges, file, size).hex() if size else "" for file, size in enumerate(self._sizes)
         ]
         self._ranges.close()
+        self._blocks = None if self.remote else find_blocks(self._paths, format_name)
 
     def __len__(self) -> int:
         return len(self._paths)
@@ -73,6 +82,23 @@ class TableFiles:
         if self._identities:
             for file in files[np.flatnonzero(np.diff(files, prepend=-1))].tolist():
                 self.check(file)
+
+    def compare(self, file: int, data: memoryview, begin: int, end: int) -> None:
+        """Compares the blocks of a range of bytes with the checksums that the writer left; ChecksumError for the first
+        wrong one.
+
+        Args:
+            file: its number.
+            data: all bytes of the file.
+            begin, end: of the range.
+        """
+        if self._blocks is None or self._blocks.exact is None:
+            return
+        blocks = range(begin // BLOCK_BYTES, -(-end // BLOCK_BYTES))
+        spans = (data[block * BLOCK_BYTES : (block + 1) * BLOCK_BYTES] for block in blocks)
+        keys = self._blocks.records_of(file)[0] + np.array(blocks, np.int64)
+        for _ in self._blocks.exact.compared(keys, spans, self.shown, ()):
+            pass
 
     def path(self, file: int) -> str:
         """The whole name of a file."""
@@ -101,13 +127,14 @@ class TableFiles:
         )
 
     def told(self) -> dict[str, Any]:
-        """What a fingerprint says of them: the same for copied files."""
+        """What a fingerprint says of them: the same for copied files. `checksums` are those that their writer left."""
         names = [base_name(name) for name in self.shown]
         parts = [[self._paths.index(part.path), part.start, part.stop] for part in self.parts]
         return {
             "files": len(self),
             "bytes": sum(self._sizes),
             "data": digest_of([names, self._sizes, self._samples, parts]),
+            **(self._blocks.content if self._blocks is not None else {}),
         }
 
     def close(self) -> None:

@@ -74,7 +74,7 @@ class ParquetDataSource(TableRowsSource, Closing):
         if not isinstance(random_reads, bool):
             raise TypeError(f"random_reads: expected True or False, got {random_reads!r:.60}")
         self._random_reads = random_reads
-        self._files = TableFiles(paths, storage_options)
+        self._files = TableFiles(paths, "parquet", storage_options)
         self._prepare()
         rows: list[list[int]] = []
         found = []

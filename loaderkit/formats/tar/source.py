@@ -15,11 +15,12 @@ from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._codecs.scan import Malformed
 from loaderkit._storage.addresses import is_remote
+from loaderkit._storage.patterns import file_parts
 from loaderkit.errors import FileChangedError
 from loaderkit.formats._index.check import shard_changed
-from loaderkit.formats._index.direct_spans import in_disk_order
+from loaderkit.formats._index.direct_spans import DirectSpans, in_disk_order
 from loaderkit.formats._index.layout import torn
-from loaderkit.formats.indexed import IndexedDataSource, data_parts
+from loaderkit.formats.indexed import IndexedDataSource
 
 from .places import MemberPlaces, chosen, places_of
 from .record import TarRecord, keys_of_alike, parse_record, plain_keys
@@ -95,7 +96,7 @@ class TarDataSource(IndexedDataSource):
         if not isinstance(decode, bool):
             raise TypeError(f"decode: expected True or False, got {decode!r}")
         self._choices = None if fields is None else field_choices("fields", fields)
-        named = data_parts(paths, storage_options)
+        named = file_parts(paths, storage_options=storage_options)
         parts = unpacked_parts(named, cache, storage_options)
         if parts is not named:
             paths = [part.path for part in parts]  # new links of a .tgz aren't asked for: it is unpacked
@@ -155,6 +156,10 @@ class TarDataSource(IndexedDataSource):
             told["decode"] = False
         return told if self._choices is None else {**told, "fields": list(map(";".join, self._choices))}
 
+    @property
+    def _compares(self) -> bool:
+        return self._choices is None  # else the fields that aren't asked for would be read, too
+
     def _read(self, keys: NDArray[np.int64]) -> list[Any]:
         records = self._read_members(keys)
         return records if self._described is None else self._described.decoded(keys, records)
@@ -162,15 +167,17 @@ class TarDataSource(IndexedDataSource):
     def _read_members(self, keys: NDArray[np.int64]) -> list[Any]:
         if not len(keys):
             return []
-        if not (self._index.has_members and self._reads_parts):
+        if not (self._index.has_members and isinstance(self._spans, DirectSpans)):
             return super()._read(keys)
         keys, rank = in_disk_order(keys)
-        records = self._read_ascending(keys)
+        records = self._read_ascending(keys, self._spans)
         return records if rank is None else [records[place] for place in rank]
 
-    def _read_ascending(self, keys: NDArray[np.int64]) -> list[Any]:
+    def _read_ascending(self, keys: NDArray[np.int64], spans: DirectSpans) -> list[Any]:
         shards, starts, ends = self._index.locate(keys)
         places = self._places(keys, starts, ends)
+        if spans.compares:
+            return self._from_ranges(keys, places, None, spans.read_each(keys))
         alone = places.end - places.begin >= READ_ALONE
         if not alone.any():
             begins, ends = places.head[places.first[:-1]], places.end[places.first[1:] - 1]

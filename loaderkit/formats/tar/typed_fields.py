@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from loaderkit._storage.range_reader import RangeReader
 from loaderkit.errors import DataFormatError
+from loaderkit.formats._index.check import has_sample, shard_changed
 from loaderkit.formats._index.counted_index import CountedIndex
 from loaderkit.formats._index.record_index import RecordIndex
 
@@ -64,6 +65,10 @@ class DescribedShards:
             return None
         head = self._bytes(shard, 0, min(begin, _HEAD))
         member = _description(head)
+        # No record has these bytes, so no checksum is of them; the first sampled piece is.
+        exact = self._index.exact is not None and not self._ranges.waits
+        if exact and not has_sample(self._index, shard, self._ranges):
+            raise shard_changed(self._ranges.names[shard], 0, "its size is the same, its bytes aren't")
         if member is None:
             return None
         offset, size = member

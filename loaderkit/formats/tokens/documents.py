@@ -1,5 +1,6 @@
 """Tokens and offsets of one file that `lk.write(..., format="tokens")` made."""
 
+import hashlib
 import os
 import zlib
 from collections.abc import Mapping
@@ -32,13 +33,15 @@ class TokenDocuments:
     """What a token file holds.
 
     tokens: mapped or to be read by ranges. offsets: of the documents in them (documents + 1,). feature: the tokens'
-    name in a record. checksums: of the blocks of the tokens (blocks,); None where the file has none.
+    name in a record. checksums: of the blocks of the tokens (blocks,); None where the file has none. digest: of these
+    and of those of the offsets.
     """
 
     tokens: Integers
     offsets: NDArray[np.int64]
     feature: str
     checksums: NDArray[np.uint32] | None
+    digest: str | None
 
 
 def open_documents(
@@ -99,7 +102,8 @@ def open_documents(
         raise DataFormatError(
             f"{name}: expected {wanted} in the head at byte 0, got {len(tokens)} of {tokens.dtype.str}; {ADVICE}"
         )
-    return TokenDocuments(tokens, offsets, end.feature, checksums)
+    digest = None if table is None else f"sha256:{hashlib.sha256(table.tobytes()).hexdigest()[:32]}"
+    return TokenDocuments(tokens, offsets, end.feature, checksums, digest)
 
 
 def _checksums(name: str, ranges: RangeReader, end: TokenFileEnd) -> NDArray[np.uint32] | None:

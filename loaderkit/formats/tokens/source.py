@@ -81,7 +81,7 @@ class TokenDataSource:
             whole = open_documents(tokens, storage_options=storage_options, cache=cache, mmap=mmap)
             named = whole.feature if feature is None else feature
             try:
-                self._hold(whole.tokens, whole.offsets, named, whole.checksums)
+                self._hold(whole.tokens, whole.offsets, named, whole.checksums, whole.digest)
             except ValueError as error:  # an older file, without checksums
                 raise DataFormatError(f"{redacted(os.fspath(tokens))}: {error}; {ADVICE}") from error
             return
@@ -102,6 +102,7 @@ class TokenDataSource:
         offsets: NDArray[Any],
         feature: str,
         checksums: NDArray[np.uint32] | None = None,
+        digest: str | None = None,
     ) -> None:
         if not isinstance(feature, str):
             raise TypeError(f"feature: expected a name, got {_short(feature)}")
@@ -109,6 +110,7 @@ class TokenDataSource:
         _check_offsets(offsets, len(tokens))
         held_checksums = None if checksums is None else _held_array(checksums)
         self._held = (_held(tokens), _held_array(offsets), held_checksums)
+        self._digest = digest
         self._open()
 
     @classmethod
@@ -253,13 +255,17 @@ class TokenDataSource:
         return [tokens[begin:end] for begin, end in zip(begins.tolist(), ends.tolist())]
 
     def fingerprint(self) -> dict[str, Any]:
-        """Number and dtype of documents and tokens, and a hash of some of them; the same wherever they lie."""
+        """Number and dtype of documents and tokens, and a hash of some of them; the same wherever they lie.
+
+        It is exact, as `checksums`, where the file has those of its blocks.
+        """
         return {
             "type": "TokenDataSource",
             "records": len(self),
             "tokens": [self.dtype.str, len(self._tokens)],
             "feature": self.feature,
             "content": self._content_hash(),
+            **({} if self._digest is None else {"checksums": self._digest}),
         }
 
     def _content_hash(self) -> str:
@@ -274,11 +280,11 @@ class TokenDataSource:
     def __repr__(self) -> str:
         return f"TokenDataSource({len(self)} documents, {len(self._tokens)} tokens of {self.dtype}, {self.feature!r})"
 
-    def __getstate__(self) -> tuple[str, Any]:
-        return self.feature, self._held
+    def __getstate__(self) -> tuple[str, Any, str | None]:
+        return self.feature, self._held, self._digest
 
-    def __setstate__(self, state: tuple[str, Any]) -> None:
-        self.feature, self._held = state
+    def __setstate__(self, state: tuple[str, Any, str | None]) -> None:
+        self.feature, self._held, self._digest = state
         self._open()
 
 

@@ -13,7 +13,7 @@ from loaderkit._base.numbers import at_least
 from loaderkit._order.packing.row_layout import RowLayout
 from loaderkit._order.packing.row_leaves import Names, row_leaves
 from loaderkit._source.content import sampled_keys
-from loaderkit._source.fingerprint import fingerprint_of
+from loaderkit._source.fingerprint import fingerprint_of, same_where_known
 from loaderkit._source.optional import advised_calls, lacking
 from loaderkit._source.protocol import holds_own_objects
 from loaderkit._source.record_key import check_key, check_keys, short_repr
@@ -101,7 +101,7 @@ class PackedDataSource:
 
     def _check_plan(self) -> None:
         measured = self._plan.measured_source
-        if measured is not None and measured != fingerprint_of(self._source):
+        if measured is not None and not same_where_known(measured, fingerprint_of(self._source)):
             raise ValueError(
                 f"plan: expected one of lengths of {short_repr(self._source)}, got one of another source's: "
                 f"{_short(measured)}; measure and plan this source"

@@ -1,0 +1,133 @@
+"""What lk.write made has checksums: its fingerprint is exact, and bytes that differ are noticed where they are read."""
+
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import loaderkit as lk
+from loaderkit import cli
+
+FORMATS = ["array_record", "tar", "tfrecord", "parquet", "arrow", "jsonl", "tokens"]
+RECORDS, OTHERS = 300, (101, 151, 203, 260)
+LIBRARIES = {"parquet": ["pyarrow"], "arrow": ["pyarrow"]}
+
+
+@pytest.fixture(autouse=True)
+def libraries(request):
+    pytest.importorskip("google_crc32c")
+    for library in LIBRARIES.get(
+        request.getfixturevalue("name") if "name" in request.fixturenames else "", ()
+    ):
+        pytest.importorskip(library)
+
+
+def records(name, changed=None):
+    """Of 1 KB each, which no codec makes smaller; the label of one may be another."""
+    random = np.random.default_rng(3)
+    for key in range(RECORDS):
+        data = random.bytes(1000)
+        label = 100_000_000 + 7 * key + (changed == key)
+        if name == "tokens":
+            tokens = np.frombuffer(data, np.uint16).copy()
+            tokens[7] = label % 1000
+            yield {"tokens": tokens}
+        else:
+            first, second = (part.hex() if name == "jsonl" else part for part in (data[:500], data[500:]))
+            yield {"first": first, "label": label, "second": second}
+
+
+def written(folder, name, changed=None):
+    lk.write(records(name, changed), folder, format=name, shards=1)
+    return folder
+
+
+def loader_of(folder):
+    return lk.load(lk.open(folder), batch_size=10, num_epochs=1, shuffle=True, seed=1)
+
+
+def exact_and_sampled(folder):
+    told = lk.open(folder).fingerprint()
+    return told.pop("checksums", None), told
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_state_is_of_the_set_and_its_copies_and_of_no_corrected_one(tmp_path, name):
+    """One label of 300 differs, at the same sizes and beside all samples."""
+    folder = written(tmp_path / "set", name)
+    exact, sampled = exact_and_sampled(folder)
+    it = iter(loader_of(folder))
+    next(it)
+    state = it.get_state()
+    expected = next(it)
+    for how, copy in (("with its times", shutil.copy2), ("with others", shutil.copyfile)):
+        copied = tmp_path / how / "set"
+        shutil.copytree(folder, copied, copy_function=copy)
+        assert exact_and_sampled(copied) == (exact, sampled), how
+        again = iter(loader_of(copied))
+        again.set_state(state)
+        assert all(np.array_equal(value, expected[field]) for field, value in next(again).items()), how
+    beside_all_samples = 0
+    for changed in OTHERS:
+        corrected = written(tmp_path / f"corrected {changed}", name, changed)
+        other, same = exact_and_sampled(corrected)
+        assert other != exact
+        if same == sampled:
+            beside_all_samples += 1
+            with pytest.raises(lk.CheckpointMismatchError, match="checksums` are those of all") as error:
+                iter(loader_of(corrected)).set_state(state)
+            assert "source.checksums: saved" in str(error.value)
+    assert beside_all_samples
+
+
+@pytest.mark.parametrize("name", ["tar", "jsonl", "arrow"])
+@pytest.mark.parametrize("keys", [range(RECORDS), [7, 150, 20]], ids=["in order", "a few"])
+def test_a_flipped_bit_is_noticed_when_its_record_is_read(tmp_path, name, keys):
+    """By default; the error names the file and the bytes, and other records are given."""
+    (path,) = map(Path, lk.write(records(name), tmp_path / "set", format=name, shards=1))
+    before = lk.open(path)[0]
+    data, status = bytearray(path.read_bytes()), path.stat()
+    value = [*records(name)][150]["first"]
+    place = data.index(value if isinstance(value, bytes) else value.encode()) + 250
+    data[place] ^= 1
+    path.write_bytes(data)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    with lk.open(path) as source:
+        if name != "arrow":  # of which a record batch is compared as a whole
+            assert source[0] == before
+        with pytest.raises(lk.errors.ChecksumError, match=rf"{path.name}: bytes .* don't have") as error:
+            source.__getitems__([*keys])
+    begin, end = (int(text.replace(",", "")) for text in str(error.value).split()[2:5:2])
+    assert begin <= place < end
+    os.utime(path, ns=(0, 0))
+    with pytest.raises((lk.errors.ChecksumError, lk.errors.FileChangedError), match=path.name):
+        lk.open(path).__getitems__([*keys])
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_file_and_its_overwriting_have_checksums(tmp_path, name):
+    """Those of the new records; patterns don't take the index for data."""
+    path = tmp_path / f"one.{name}"
+    lk.write(records(name), path)
+    first = exact_and_sampled(path)[0]
+    lk.write(records(name, 150), path, overwrite=True)
+    second = exact_and_sampled(path)[0]
+    assert first != second and None not in (first, second)
+    assert len(lk.open(tmp_path / "o*") if name != "tokens" else lk.open(path)) == RECORDS
+    assert not [each for each in os.listdir(tmp_path) if ".part" in each]
+
+
+def test_converted_files_have_checksums(tmp_path, capsys):
+    (path,) = lk.write(records("jsonl"), tmp_path / "set", format="jsonl", shards=1)
+    for target in ("one.tar", "several"):
+        assert cli.main(["convert", path, str(tmp_path / target), "--to", "tar"]) == 0
+        assert exact_and_sampled(tmp_path / target)[0] is not None, target
+
+
+def test_a_file_that_is_no_index_stays(tmp_path):
+    """Where the index would have its name."""
+    (tmp_path / "a.jsonl.lkx").write_text("mine")
+    lk.write(records("jsonl"), tmp_path / "a.jsonl")
+    assert (tmp_path / "a.jsonl.lkx").read_text() == "mine"

@@ -480,6 +480,8 @@ def test_damaged_progress_is_no_progress(path):
 def test_a_full_disk_is_named(path, tmp_path):
     """The file of the values, and that of an index."""
     lk.write([{"x": "y" * 99}] * 2000, tmp_path / "a.tar")
+    for index in tmp_path.glob("*.lkx"):
+        index.unlink()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4_000, limits[1]))
     try:

@@ -1,6 +1,7 @@
 """What the arithmetic of a thread depends on besides its operands, and a new thread or process doesn't take over."""
 
 import contextlib
+import contextvars
 import ctypes
 import sys
 from dataclasses import dataclass
@@ -43,7 +44,8 @@ class Arithmetic:
         return cls(
             words=words.raw if known else b"",
             errors={kind: "warn" if does in ("call", "log") else does for kind, does in np.geterr().items()},
-            decimal=None if decimal is None else decimal.getcontext().copy(),
+            # In a copy of the thread's context, for it makes an entry there: then each ufunc looks for numpy's own one.
+            decimal=None if decimal is None else contextvars.copy_context().run(decimal.getcontext).copy(),
             locale=None if locale is None else locale.setlocale(locale.LC_ALL),
         )
 

@@ -28,7 +28,8 @@ and nothing can be freed does the error reach the stream's user, after everythin
 
 from collections import deque
 from collections.abc import Hashable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from loaderkit._order.facts import Failure
 
@@ -43,8 +44,7 @@ WorkerId = Hashable
 StreamId = Hashable
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
+class Assignment(NamedTuple):
     """One attempt of a worker at a task. `suspect`: it works record by record, and announces each before its read."""
 
     worker: WorkerId
@@ -222,14 +222,14 @@ class Dispatcher:
             return None
         if in_flight.task.reserve is not None:
             self._slots.free(in_flight.task.reserve)
-            in_flight.task = replace(in_flight.task, reserve=None)
+            in_flight.task = in_flight.task._replace(reserve=None)
         try:
             room = self._slots.alloc(nbytes)
         except MemoryError as error:
             self._take_from(worker, task)
             self._end_task(in_flight, failed(in_flight.task, Failure(error)))
             return None
-        in_flight.task = replace(in_flight.task, reserve=room)
+        in_flight.task = in_flight.task._replace(reserve=room)
         return room
 
     def take_back(
@@ -296,7 +296,7 @@ class Dispatcher:
         for in_flight in lost.values():
             if in_flight.task.reserve is not None and self._slots is not None:
                 self._slots.free(in_flight.task.reserve)
-                in_flight.task = replace(in_flight.task, reserve=None)
+                in_flight.task = in_flight.task._replace(reserve=None)
         return self.take_back(worker, reason, begun=begun, at=at, instead=instead, retry=retry, late=late)
 
     def release(self, worker: WorkerId) -> None:

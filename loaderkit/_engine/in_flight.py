@@ -10,7 +10,7 @@ and the error follows them.
 """
 
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -124,9 +124,9 @@ def record_number(task: Task, index: int) -> int:
 def _first(task: ReadTask, records: int) -> tuple[ReadTask, int]:
     """A task cut to what so many records are enough for, and how many of its targets are whole."""
     if isinstance(task, ReadStream):
-        return replace(task, indices=task.indices[:records], keys=task.keys[:records]), 0
+        return task._replace(indices=task.indices[:records], keys=task.keys[:records]), 0
     targets, whole, records = _enough_for(task, records)
-    return replace(task, indices=task.indices[:records], keys=task.keys[:records], targets=targets), whole
+    return task._replace(indices=task.indices[:records], keys=task.keys[:records], targets=targets), whole
 
 
 def _enough_for(task: ReadRows, records: int) -> tuple[tuple[Target, ...], int, int]:
@@ -141,7 +141,7 @@ def _enough_for(task: ReadRows, records: int) -> tuple[tuple[Target, ...], int, 
         size = min(target.rows * group, len(task.indices) - used)
         if used + size > records:
             rows = (records - used) // group // target.batch * target.batch if target.whole else 0
-            part = (replace(target, rows=rows),) if rows else ()
+            part = (target._replace(rows=rows),) if rows else ()
             return (*targets, *part), len(targets), used + rows * group
         targets.append(target)
         used += size

@@ -11,7 +11,6 @@ nothing is begun after the earliest failing step.
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import accumulate
 from operator import attrgetter
 
@@ -254,7 +253,7 @@ class RowScheduler:
                 step.settle_in_slot()
                 return 0
             self._free(step)
-            step.settle(Ready(task=task.id, part=number, count=part.size))
+            step.settle(Ready(task=task.id, part=number, size=part.size))
             return 1
         lo, hi = target.first, target.first + target.rows
         if part.in_place:
@@ -311,7 +310,7 @@ class RowScheduler:
                     number: tuple(sorted(lost, key=attrgetter("index")))
                     for number, lost in step.losses.items()
                 }
-                return replace(outcome, facts=Facts(losses=losses))
+                return outcome._replace(facts=Facts(losses=losses))
             if outcome.slot is not None:
                 return self._with_others(outcome)
         return outcome
@@ -326,7 +325,7 @@ class RowScheduler:
             others.append(step.outcome)
             self._steps.popleft()
         self._following = len(others)
-        return replace(first, following=tuple(others)) if others else first
+        return first._replace(following=tuple(others)) if others else first
 
     def delivered(self, ready: Ready) -> None:
         self._context.outputs.drop(ready.task)

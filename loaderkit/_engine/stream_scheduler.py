@@ -125,7 +125,7 @@ class StreamScheduler:
         self._add_masked_batches()
         if self._pending:
             task = self._pending[0]
-            task = replace(task, reserve=self._reserves[task.level].slot(len(task.indices)))
+            task = task._replace(reserve=self._reserves[task.level].slot(len(task.indices)))
             self._pending.popleft()
             return task
         selected = self._selection.next()
@@ -388,10 +388,10 @@ class StreamScheduler:
             more=sum(not run.masked and run.failed is None for run in queue.runs) if others_wait else 0,
             exhausted=self._exhausted,
         )
-        return Ready(task=run.task, first=first, count=run.size - first, facts=facts)
+        return Ready(task=run.task, first=first, size=run.size - first, facts=facts)
 
     def delivered(self, ready: Ready) -> None:
-        self._use(Span(ready.task, 0, ready.first, ready.first + ready.count))
+        self._use(Span(ready.task, 0, ready.first, ready.first + ready.size))
 
     def owned(self) -> tuple[list[Slot], list[int]]:
         return [], list(self._uses)

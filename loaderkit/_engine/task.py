@@ -1,5 +1,7 @@
 """The values that pass between the engine and its workers. Frozen, comparable, without behaviour.
 
+Tuples with names, for some are made for each batch, and a frozen dataclass takes five times as long.
+
 A *task* is what one worker does in one go. `ReadRows` and `ReadStream` read records and run the operations before the
 first Batch (in a pipeline that never changes the number of rows: all before the last Batch); `MakeBatch` makes one
 batch from rows that earlier tasks made and runs what follows that Batch. Each has a result of its own. What a task
@@ -7,8 +9,7 @@ makes stays where the worker put it, its *output*, known by the task's id until 
 ids, sizes and cursors, never rows.
 """
 
-from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -23,8 +24,7 @@ class Layout(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(NamedTuple):
     """A range of the arena, in bytes. `segment` is where its mapping starts: a worker maps a segment once."""
 
     offset: int
@@ -33,8 +33,7 @@ class Slot:
     segment_nbytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """Where rows of one batch go.
 
     rows     how many of the task's rows, in order
@@ -58,8 +57,7 @@ class Target:
     shape: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """Rows lo..hi of part `part` of the output of task `task`; or of a batch of `batch` rows written in `slot`."""
 
     task: int
@@ -74,8 +72,7 @@ class Span:
 # --- tasks ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ReadRows:
+class ReadRows(NamedTuple):
     """Reads rows whose places in their batches are known.
 
     id        unique in a loader, never used twice
@@ -92,8 +89,7 @@ class ReadRows:
     reserve: Slot | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ReadStream:
+class ReadStream(NamedTuple):
     """Reads a run of consecutive records of a logical stream; however many elements they give are its output.
 
     id, indices, keys, reserve   as in `ReadRows`
@@ -107,8 +103,7 @@ class ReadStream:
     reserve: Slot | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MakeBatch:
+class MakeBatch(NamedTuple):
     """Makes one batch from rows of earlier outputs.
 
     id, reserve   as in `ReadRows`
@@ -156,8 +151,7 @@ def targets_of(task: Task) -> tuple[Target, ...]:
 # --- results ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class RowsPart:
+class RowsPart(NamedTuple):
     """What was made for one target.
 
     size      rows, or elements, in the output; 0 where all were written in place
@@ -168,8 +162,7 @@ class RowsPart:
     in_place: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RowsRead:
+class RowsRead(NamedTuple):
     """The result of `ReadRows`.
 
     parts     one for each target begun
@@ -194,8 +187,7 @@ class RowsRead:
     waited: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class StreamRead:
+class StreamRead(NamedTuple):
     """The result of `ReadStream`.
 
     size      elements in the output
@@ -214,8 +206,7 @@ class StreamRead:
     waited: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class BatchMade:
+class BatchMade(NamedTuple):
     """The result of `MakeBatch`.
 
     size, begins, ends, failure   as in `StreamRead`
@@ -231,8 +222,7 @@ class BatchMade:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Discarded:
+class Discarded(NamedTuple):
     """The result of a cancelled task that was never begun: nothing was made."""
 
 
@@ -257,19 +247,18 @@ def failed(task: Task, failure: Failure, failed_target: int = 0) -> TaskResult:
 def with_failure(result: TaskResult, failure: Failure, failed_target: int) -> TaskResult:
     """A result, and the failure behind what was made; the target is that of a `RowsRead`."""
     if isinstance(result, RowsRead):
-        return replace(result, failure=failure, failed_target=failed_target)
-    return replace(result, failure=failure)
+        return result._replace(failure=failure, failed_target=failed_target)
+    return result._replace(failure=failure)
 
 
 # --- what is handed out -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
+class Ready(NamedTuple):
     """What to hand out next: one batch in a slot, or elements of an output.
 
     slot      a batch of `rows` rows written in place; it belongs to the receiver now
-    task, part, first, count   else: so many elements from number `first` on of part `part` of that task's output; the
+    task, part, first, size   else: so many elements from number `first` on of part `part` of that task's output; the
               receiver calls `delivered` when it has taken them
     facts     what is known of them
     following the batches after it that are ready too, in slots and without losses, if several may go at once
@@ -281,13 +270,12 @@ class Ready:
     task: int = -1
     part: int = 0
     first: int = 0
-    count: int = 1
+    size: int = 1
     facts: Facts = PLANNED
     following: tuple["Ready", ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(NamedTuple):
     """The stream has ended; `losses` are the bad records after its last element."""
 
     losses: tuple[Loss, ...] = ()

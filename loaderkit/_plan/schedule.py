@@ -31,7 +31,7 @@ BLOCK_INDICES = 16_384
 _MAX_INDEX = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class StepRecords:
     """The records that one shard, or all shards together, read in `steps` steps.
 
@@ -55,7 +55,7 @@ class StepRecords:
             # A view: the array may belong to a user's sampler, which must be able to write to it.
             view = getattr(self, name).view()
             view.flags.writeable = False
-            object.__setattr__(self, name, view)
+            setattr(self, name, view)
 
 
 @dataclass(frozen=True, slots=True)

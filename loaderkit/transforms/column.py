@@ -6,8 +6,7 @@ have exact leaves of one dtype and shape, otherwise the list of the leaves.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -32,8 +31,7 @@ _DTYPE_OF: dict[type, np.dtype[Any]] = {
 _LARGE = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class LeafSpec:
+class LeafSpec(NamedTuple):
     """Shape and dtype of one row's leaf at one place of the tree; shape is () for a scalar."""
 
     shape: tuple[int, ...]

@@ -6,7 +6,7 @@ arrays, only where these hold the rows' values without loss; all other rows reac
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,8 +26,7 @@ from .column import Column, Joiner, LeafSpec, batch_of, column_of, fill, stays_i
 __all__ = ["Block", "LeafSpec", "RowSpec", "as_block", "collect", "stack", "write"]
 
 
-@dataclass(frozen=True, slots=True)
-class RowSpec:
+class RowSpec(NamedTuple):
     """Structure, shapes and dtypes of a row, where all rows of a batch agree in them.
 
     Args:
@@ -39,7 +38,7 @@ class RowSpec:
     leaves: tuple[LeafSpec, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Block:
     """Rows of one structure, by column.
 

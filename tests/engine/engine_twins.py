@@ -237,7 +237,7 @@ class GridSpec:
         assert isinstance(task, ReadRows)
         result, output = self._read(task, reach)
         read = list(takewhile(lambda index: index not in self.fails, task.indices.tolist()))
-        return replace(result, losses=losses_at(read, self.lost)), output
+        return result._replace(losses=losses_at(read, self.lost)), output
 
     def _read(self, task: ReadRows, reach: Reach) -> tuple[RowsRead, list[list[Any]]]:
         assert np.array_equal(task.keys, keys_of(task.indices))

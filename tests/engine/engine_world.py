@@ -3,7 +3,7 @@ says so, users that hold what they were handed.
 """
 
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from engine_twins import ROW_NBYTES, BoomError, Popped, Reach, RowLayout, Spec
@@ -285,8 +285,8 @@ class World(Reach):
     def _taken(self, stream: int, ready: Ready) -> list[Any]:
         if ready.slot is not None:
             return [("batch", *self._leased(each)) for each in (ready, *ready.following)]
-        values = self.output(ready.task)[ready.part][ready.first : ready.first + ready.count]
-        assert len(values) == ready.count > 0
+        values = self.output(ready.task)[ready.part][ready.first : ready.first + ready.size]
+        assert len(values) == ready.size > 0
         self.dispatcher.delivered(stream, ready)
         return values
 
@@ -365,7 +365,7 @@ class World(Reach):
             return made
         # What a user's objects weigh may differ from one time to the next.
         nbytes = elements * spec.nbytes * (1 + assignment.attempt % 2) + UNIT
-        made.result = replace(result, nbytes=nbytes)
+        made.result = result._replace(nbytes=nbytes)
         made.room = task.reserve
         if task.reserve is None or task.reserve.nbytes < nbytes:
             self.slots.requested = True
@@ -389,7 +389,7 @@ class World(Reach):
         del hand.made[assignment.task.id]
         self._write(made)
         seconds = row_seconds * len(assignment.task.indices)
-        result = replace(made.result, seconds=seconds)
+        result = made.result._replace(seconds=seconds)
         if not self.reserves:
             self.objects[assignment.task.id] = made.output
         assert self.dispatcher.done(worker, assignment.task.id, assignment.attempt, result)

@@ -36,7 +36,7 @@ class Scripted:
             return End()
         _, elements = self.coming.popleft()
         self.looked = 0
-        return Ready(task=self.number, first=10 * len(self.coming), count=elements)
+        return Ready(task=self.number, first=10 * len(self.coming), size=elements)
 
     def delivered(self, ready: Ready) -> None:
         pass
@@ -66,7 +66,7 @@ def test_each_gives_one_in_its_turn_and_is_due_whenever_there_is_something(scrip
         if isinstance(outcome, End):
             break
         if outcome is not None:
-            assert outcome.count == 1
+            assert outcome.size == 1
             got.append((outcome.task, outcome.first))
             turns.delivered(outcome)
     else:

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 from collections import OrderedDict, namedtuple
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -292,7 +291,7 @@ fills = st.lists(st.tuples(small, small), max_size=3).map(tuple)
 
 
 PLACE = {"slot": slots, "layout": st.sampled_from([None, LAYOUT])}
-targets = st.builds(Target, small, small, small, whole=st.booleans(), fill=fills, **PLACE)
+targets = st.builds(Target, small, small, small, whole=st.booleans(), fill=fills, shape=small, **PLACE)
 spans = st.builds(Span, small, small, small, small, batch=small, **PLACE)
 
 
@@ -319,8 +318,7 @@ def tasks(draw: Any) -> Task:
 
 def assert_same_fields(back: Any, sent: Any) -> None:
     assert type(back) is type(sent)
-    for name in type(sent).__dataclass_fields__:
-        mine, other = getattr(back, name), getattr(sent, name)
+    for mine, other in zip(back, sent, strict=True):
         assert np.array_equal(mine, other) if isinstance(other, np.ndarray) else mine == other
 
 
@@ -337,7 +335,9 @@ def test_a_task_arrives_as_it_was_sent(task, attempt, suspect, data):
 failures = st.sampled_from([None, Failure(b"packed", "label", (1, 2))])
 layouts = st.sampled_from([None, LAYOUT])
 losses = st.sampled_from([(), (Loss(0, 1, 2, 3, "label", "why", None),)])
-sums = {"nbytes": small, "seconds": st.sampled_from([0.0, 0.25, 7.5])}
+seconds = st.sampled_from([0.0, 0.25, 7.5])
+sums = {"nbytes": small, "seconds": seconds}
+read = {**sums, "losses": losses, "waited": seconds}
 
 
 @st.composite
@@ -348,15 +348,15 @@ def results(draw: Any) -> TaskResult | Discarded:
     if kind is RowsRead:
         parts = st.lists(st.builds(RowsPart, st.integers(0, 4), st.booleans()), max_size=4).map(tuple)
         target = st.integers(0, 4)
-        made = st.builds(RowsRead, parts, failures, target, layout=layouts, losses=losses, **sums)
+        made = st.builds(RowsRead, parts, failures, target, layout=layouts, **read)
         result = draw(made)
         # Without a failure there is no failed target.
-        return result if result.failure is not None else replace(result, failed_target=0)
+        return result if result.failure is not None else result._replace(failed_target=0)
     size, width = draw(st.integers(0, 4)), draw(st.sampled_from([None, 1, 2]))
     begins = None if width is None else np.arange(size * width).reshape(size, width)
     ends = None if begins is None or draw(st.booleans()) else begins + 1
-    last = {"losses": losses} if kind is StreamRead else {"layout": layouts}
-    return draw(st.builds(kind, st.just(size), st.just(begins), st.just(ends), failures, **last, **sums))
+    last = read if kind is StreamRead else {"layout": layouts, **sums}
+    return draw(st.builds(kind, st.just(size), st.just(begins), st.just(ends), failures, **last))
 
 
 @given(results())

@@ -323,7 +323,7 @@ class Executor(abc.ABC):
                 return Failure(error, "the element, unpickled in the trainer")
         part = output[ready.part]
         assert isinstance(part, list)
-        here = slice(ready.first, ready.first + ready.count)
+        here = slice(ready.first, ready.first + ready.size)
         values = part[here]
         part[here] = [None] * len(values)
         self._dispatcher.delivered(stream, ready)

@@ -274,7 +274,7 @@ def _event(kind: int, body: bytes) -> Event:
     task, attempt, result = wire.unpack_result(body)
     if not isinstance(result, Discarded) and result.failure is not None:
         error = unpack_exception(result.failure.error)
-        result = replace(result, failure=replace(result.failure, error=error))
+        result = result._replace(failure=replace(result.failure, error=error))
     return TaskFinished(task, attempt, result, None)
 
 

@@ -5,8 +5,7 @@ checksum in row `first` of the table, and the reader of the rows compares.
 """
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -19,8 +18,7 @@ ALIGNMENT = 64  # bytes: a cache line, and what JAX needs to take over an array 
 _SEAL = np.dtype(np.uint32)
 
 
-@dataclass(frozen=True, slots=True)
-class BatchLayout:
+class BatchLayout(NamedTuple):
     """The layout of batches with rows of `spec`.
 
     Args:

@@ -305,7 +305,7 @@ class _Worker:
             result, output = without_unpicklable(task, result, output, error, self._packer)
             self._finish(task, attempt, result, output)
             return
-        result = replace(result, nbytes=packed.nbytes, seconds=result.seconds + time.perf_counter() - begun)
+        result = result._replace(nbytes=packed.nbytes, seconds=result.seconds + time.perf_counter() - begun)
         if task.reserve is not None and packed.nbytes <= task.reserve.nbytes:
             self._done(task.id, attempt, self._written(packed, task.reserve, result))
         else:
@@ -321,12 +321,12 @@ class _Worker:
     def _written(self, packed: OutOfBandPickle, slot: Slot, result: TaskResult) -> TaskResult:
         begun = time.perf_counter()  # counted too: a large output may take longer to write than to make
         packed.write(memoryview(self._arena.token(slot)).cast("B"))
-        return replace(result, seconds=result.seconds + time.perf_counter() - begun)
+        return result._replace(seconds=result.seconds + time.perf_counter() - begun)
 
     def _done(self, task: int, attempt: int, result: TaskResult | Discarded) -> None:
         if not isinstance(result, Discarded) and result.failure is not None:
             packed = pack_exception(result.failure.error, self._packer)
-            result = replace(result, failure=replace(result.failure, error=packed))
+            result = result._replace(failure=replace(result.failure, error=packed))
         if not self._told_numerics and not isinstance(result, Discarded):
             self._told_numerics = (
                 True  # before the first result: a state behind it has what was loaded for it
@@ -363,11 +363,11 @@ def _cut(
         assert isinstance(task, ReadRows)
         parts, made = result.parts[:number], output[:number]
         if good and task.targets[number].whole:
-            parts, made = (*parts, replace(result.parts[number], size=len(good))), [*made, good]
-        return replace(result, parts=parts, failure=failure, failed_target=number), made
+            parts, made = (*parts, result.parts[number]._replace(size=len(good))), [*made, good]
+        return result._replace(parts=parts, failure=failure, failed_target=number), made
     good = good if isinstance(task, ReadStream) else []
     begins, ends = (None if each is None else each[: len(good)] for each in (result.begins, result.ends))
-    return replace(result, size=len(good), begins=begins, ends=ends, failure=failure), [good]
+    return result._replace(size=len(good), begins=begins, ends=ends, failure=failure), [good]
 
 
 def _index_of(task: Task, result: TaskResult, number: int, row: int) -> int:

@@ -27,7 +27,7 @@ class _Stream:
             outcome = self.scheduler.pop()
             if not isinstance(outcome, Ready) or outcome.slot is not None:
                 return outcome
-            self.waiting.extend(_single(outcome, number) for number in range(outcome.count))
+            self.waiting.extend(_single(outcome, number) for number in range(outcome.size))
         return self.waiting.popleft()
 
 
@@ -35,7 +35,7 @@ def _single(ready: Ready, number: int) -> Ready:
     facts = ready.facts
     if facts.ends is not None:
         facts = replace(facts, ends=facts.ends[number : number + 1])
-    return replace(ready, first=ready.first + number, count=1, facts=facts)
+    return ready._replace(first=ready.first + number, size=1, facts=facts)
 
 
 class RoundRobinScheduler:

@@ -123,14 +123,11 @@ class Summary:
 
 
 def _spread(numbers: NDArray[np.int64]) -> dict[str, Any]:
+    names = ("min", "median", "mean", "max")
     if not len(numbers):
-        return {"min": None, "median": None, "mean": None, "max": None}
-    return {
-        "min": int(numbers.min()),
-        "median": int(np.median(numbers)),
-        "mean": round(float(numbers.mean()), 1),
-        "max": int(numbers.max()),
-    }
+        return dict.fromkeys(names)
+    mean = round(float(numbers.mean()), 1)
+    return dict(zip(names, (int(numbers.min()), int(np.median(numbers)), mean, int(numbers.max()))))
 
 
 def summary_of(opened: OpenedSource, sample: int) -> Summary:

@@ -41,15 +41,8 @@ def run(options: argparse.Namespace) -> int:
     out = Output(as_json=options.json)
     saved = find_saved(options.ckpt)
     try:
-        match options.action:
-            case "show":
-                return _show(saved, out)
-            case "diff":
-                return _diff(saved, find_saved(options.other), out)
-            case "verify":
-                return _verify(saved, out)
-            case _:
-                return _edit(saved, options, out)
+        act = {"show": _show, "diff": _diff, "verify": _verify, "edit": _edit}[options.action]
+        return act(saved, options, out)
     except StateError as error:
         out.document({"error": str(error)})
         out.text(str(error))
@@ -114,17 +107,12 @@ def _candidates(place: Path) -> list[Path]:
         if (match := re.fullmatch(r"(?:\w+_)?(\d+)", each.name))
     ]
     newest = [each for _, each in sorted(steps, reverse=True) if each.is_dir()]
-    direct = any(_DOCUMENT.fullmatch(name) for name in os.listdir(place))
+    direct = any(map(_DOCUMENT.fullmatch, os.listdir(place)))
     return [place] if direct or not newest else newest[:1]
 
 
 def _folders_with_documents(folder: Path) -> list[Path]:
-    found = []
-    for base, folders, files in os.walk(folder):
-        folders.sort()
-        if any(_DOCUMENT.fullmatch(name) for name in files):
-            found.append(Path(base))
-    return found
+    return sorted(Path(base) for base, _, files in os.walk(folder) if any(map(_DOCUMENT.fullmatch, files)))
 
 
 def _of_folder(folder: Path) -> SavedState:
@@ -169,7 +157,7 @@ def facts_of(state: State) -> dict[str, Any]:
     }
 
 
-def _show(saved: SavedState, out: Output) -> int:
+def _show(saved: SavedState, options: argparse.Namespace, out: Output) -> int:
     facts = facts_of(saved.state())
     out.document({"files": list(map(str, saved.files)), **facts})
     out.text(str(saved.files[0]), style="bold")
@@ -184,7 +172,8 @@ def _text(value: Any) -> str:
     return text if len(text) <= _MOST else text[:_MOST] + " ..."
 
 
-def _diff(saved: SavedState, other: SavedState, out: Output) -> int:
+def _diff(saved: SavedState, options: argparse.Namespace, out: Output) -> int:
+    other = find_saved(options.other)
     before, after = facts_of(saved.state()), facts_of(other.state())
     found = [*_differences("", before, after)]
     out.document({"differences": [{"field": name, "first": one, "second": two} for name, one, two in found]})
@@ -209,7 +198,7 @@ def _differences(path: str, one: Any, two: Any) -> list[tuple[str, Any, Any]]:
     return [] if one == two else [(path, one, two)]
 
 
-def _verify(saved: SavedState, out: Output) -> int:
+def _verify(saved: SavedState, options: argparse.Namespace, out: Output) -> int:
     problems = [f"{name} is missing" for name in saved.missing]
     states: dict[Path, State] = {}
     for file in saved.files:

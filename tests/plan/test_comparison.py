@@ -276,6 +276,8 @@ def test_a_long_difference_is_cut_short() -> None:
     assert "sampler.keys[0]: saved 0, this loader 1" in text
     assert "and 992 more" in text
     assert len(text) < 2000
+    sides = [replace(SAVED, source=letter * 198) for letter in "ab"]  # 200 characters with their quotes
+    assert f'"{"a" * 198}", this loader "{"b" * 198}"' in refusal(*sides, set())
 
 
 @pytest.mark.parametrize("name", ["seed", "batch_size", "streams", "epoch"])

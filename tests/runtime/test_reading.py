@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from runtime_loaders import numbers
 
 import loaderkit as lk
+from loaderkit._runtime.worker import read_ahead
 from loaderkit._runtime.worker.read_ahead import ReadAhead, ReadRecords
 from loaderkit._runtime.worker.reading import RecordReader
 
@@ -69,6 +70,50 @@ def test_reads_of_one_worker_overlap(workers):
         assert [batch.tolist() for batch in loader] == [[*range(k, k + 6)] for k in range(0, 30, 6)]
 
 
+class Pairs:
+    """A source whose reads of an even key end when that of the next key is under way, once `overlaps` is set."""
+
+    def __init__(self) -> None:
+        self.overlaps = False
+        self.begun = [threading.Event() for _ in range(8)]
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, key: int) -> int:
+        self.begun[key].set()
+        if self.overlaps and key % 2 == 0:
+            assert self.begun[key + 1].wait(PATIENCE_S)
+        return key
+
+
+@pytest.mark.parametrize("end", ["close", "interrupt"])
+def test_reads_overlap_after_others_were_cancelled(end):
+    """Those of a closed iterator, and of a stream whose user pressed Ctrl-C, count no more as ahead."""
+    source, interrupts = Pairs(), []
+
+    def operation(x: int) -> int:
+        if interrupts:
+            raise interrupts.pop()
+        return x
+
+    options = {"read_options": lk.ReadOptions(num_threads=2, prefetch_buffer_size=2), "task_rows": 2}
+    with numbers(8, operation, lk.Batch(2), data_source=source, **options) as loader:
+        it = iter(loader)
+        assert next(it).tolist() == [0, 1]
+        if end == "close":
+            it.close()
+            it = iter(loader)
+        else:
+            interrupts.append(KeyboardInterrupt())
+            with pytest.raises(KeyboardInterrupt):
+                next(it)
+        source.overlaps = True
+        for event in source.begun:
+            event.clear()
+        list(it)
+
+
 class Pipes:
     """A source whose reads 0 and 1 end only together, in whichever process they are."""
 
@@ -115,6 +160,24 @@ def test_no_more_is_read_ahead_than_allowed(records, call_records):
             assert ahead.take(0, [taken]) == ReadRecords([taken])
     ahead.close()
     assert begun.empty()
+
+
+def test_a_read_in_flight_is_waited_for_at_the_end(monkeypatch):
+    """So that it finds what the user's program closes next."""
+    monkeypatch.setattr(read_ahead, "_CLOSE_SECONDS", PATIENCE_S)
+    begun, closed, seen = threading.Event(), threading.Event(), []
+
+    def read(keys: list[int]) -> ReadRecords:
+        begun.set()
+        seen.append(closed.wait(timeout=0.1))
+        return ReadRecords(keys)
+
+    ahead = ReadAhead(read, threads=1, records=1)
+    ahead.begin(0, [0])
+    assert begun.wait(PATIENCE_S)
+    ahead.close()
+    closed.set()
+    assert seen == [False]
 
 
 @given(

@@ -1,5 +1,6 @@
 """Records read through a cache are those of the shards: whatever lies in its folder, whatever the limit."""
 
+import contextlib
 import os
 import pickle
 import re
@@ -14,7 +15,7 @@ from cache_fakes import Ranges, in_threads, make_index, total_bytes
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from loaderkit._storage.cache import chunk_file, open_chunks
+from loaderkit._storage.cache import cached_spans, chunk_file, open_chunks
 from loaderkit._storage.cache.cached_spans import CachedSpans
 from loaderkit._storage.cache.chunk_folder import ChunkFolder, lock_without_waiting
 from loaderkit._storage.cache.chunk_numbers import ChunkNumbers
@@ -193,6 +194,34 @@ def test_a_call_over_many_chunks_has_few_of_them_open(tmp_path, monkeypatch):
     before = len(os.listdir("/proc/self/fd"))
     assert [bytes(span) for span in spans.read(np.arange(100))] == ranges.spans(range(100))
     assert max(most) <= before + 2 + 8 + 8  # the loader's file, open chunks, locks and chunks of the call
+
+
+def test_a_fetch_of_chunks_that_another_process_has_just_stored_holds_few_locks(tmp_path, monkeypatch):
+    """Each is a descriptor, as an open chunk is."""
+    monkeypatch.setattr(open_chunks, "_MOST_OPEN", 8)
+    held, most = [], []
+
+    @contextlib.contextmanager
+    def counted(path):
+        with lock_without_waiting(path) as free:
+            held.append(path)
+            most.append(len(held))
+            yield free
+        held.remove(path)
+
+    monkeypatch.setattr(cached_spans, "lock_without_waiting", counted)
+    index = make_index(chunk=1)
+    spans, ranges = reader(tmp_path, index)
+    other, _ = reader(tmp_path, index)
+    fetch_some = spans._fetch_some
+    spans._fetch_some = lambda *chunks, **how: (
+        other.read(np.arange(100)),
+        most.clear(),
+        fetch_some(*chunks, **how),
+    )[2]
+    spans.fetch(np.arange(100))
+    assert max(most) == spans._open.together == 4
+    assert ranges.calls == 0
 
 
 def test_threads_read_the_same_records(tmp_path):

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from cache_fakes import Ranges, in_processes, make_index, total_bytes
 from loaderkit._storage.cache import chunk_file, chunk_folder, live_loader
 from loaderkit._storage.cache.boot import boot_id
 from loaderkit._storage.cache.cached_spans import CachedSpans
+from loaderkit._storage.cache.chunk_numbers import ChunkNumbers
 from loaderkit._storage.cache.settings import Cache
 
 # JAX may be loaded by another test of the same process; the forked ones don't use it.
@@ -153,14 +155,20 @@ def test_network_file_systems_are_known_by_their_mounts(tmp_path):
 
 
 def test_a_forked_reader_is_of_a_loader_of_its_own(tmp_path):
+    """Also where it was forked while other threads held the reader's locks and fetched its chunks."""
     spans = CachedSpans(INDEX, Ranges(INDEX), Cache(tmp_path, 1 << 30))
     spans.read(np.arange(20))
 
     def read(first):
+        signal.alarm(60)  # ends one that waits for a thread that it doesn't have
         right = [bytes(span) for span in spans.read(np.arange(600))] == EXPECTED
         return right and len(list(tmp_path.rglob("loaders/*"))) >= 2
 
-    assert in_processes(read, range(2)) == [0, 0]
+    fetched = set(ChunkNumbers(INDEX).of(np.arange(600)).tolist())
+    with spans._lock, spans._open._lock:
+        spans._fetching |= fetched
+        assert in_processes(read, range(2)) == [0, 0]
+        spans._fetching -= fetched
     assert [bytes(span) for span in spans.read(np.arange(600))] == EXPECTED
 
 

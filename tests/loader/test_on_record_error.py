@@ -288,14 +288,18 @@ def test_a_function_gives_the_element_or_raises(running):
         assert str(error) == f"{metadata.record_key} is bad"
         return -metadata.rng.random()
 
-    with loader_of(8, bad_at(2, 6), lk.Batch(4), on_record_error=answer, **running) as loader:
+    sampler = lk.IndexSampler(8, shuffle=True, num_epochs=1, seed=0)
+    keys = [sampler[index].record_key for index in range(8)]
+    decode = bad_at(keys[2], keys[6])
+    assert keys[2] != 2
+    with loader_of(8, decode, lk.Batch(4), sampler=sampler, on_record_error=answer, **running) as loader:
         it = iter(loader)
         rng = settings_of(loader).sampler[2].rng
-        assert next(it).tolist() == [0.0, 1.0, -rng.random(), 3.0]
+        assert next(it).tolist() == [*keys[:2], -rng.random(), keys[3]]
         assert it.bad_records == 1
         with pytest.raises(KeyError, match="not this one") as raised:
             next(it)
-        assert "raised by on_record_error for index 6 (record_key 6)" in raised.value.__notes__[-1]
+        assert f"raised by on_record_error for index 6 (record_key {keys[6]})" in raised.value.__notes__[-1]
     with loader_of(8, bad_at(2), on_record_error=_raise_it, **running) as loader:
         with pytest.raises(Trouble, match="2 is bad") as raised:
             list(loader)

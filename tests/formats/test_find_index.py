@@ -17,7 +17,7 @@ from loaderkit._storage.range_reader import ObjectVersion
 from loaderkit.errors import DataFormatError, FileChangedError, StorageError
 from loaderkit.formats._index import shard_set
 from loaderkit.formats._index.check import has_sample, sample_ranges
-from loaderkit.formats._index.find import cached_path, locked_folder
+from loaderkit.formats._index.find import cached_path, locked_folder, path_beside
 from loaderkit.formats._index.record_index import RecordIndex
 from loaderkit.formats._index.shard_set import ShardSet
 
@@ -278,17 +278,21 @@ def test_an_index_that_was_replaced_on_its_server_is_fetched_again(objects, shar
     assert len(sizes) == 1
 
 
-def test_an_old_index_in_the_cache_folder_gives_way(objects, shard, tmp_path, cache_home):
-    """To one beside the data, where the data isn't what it indexed; it is used where there is no other."""
-    address = "https://host/x.blocks"
-    cached = Path(cached_path(ShardSet([address]), "blocks"))
+@pytest.mark.parametrize("changed", [0, 1])
+def test_an_old_index_in_the_cache_folder_gives_way(objects, shard, tmp_path, cache_home, changed):
+    """To one beside the data, where the first or last file isn't what it indexed; else it is used."""
+    local = [shard, shard.with_name("y.blocks")]
+    local[1].write_bytes(blocks(RECORDS))
+    addresses = [f"https://host/{path.name}" for path in local]
+    cached = Path(cached_path(ShardSet(addresses), "blocks"))
     cached.parent.mkdir(parents=True)
-    cached.write_bytes(Path(make_index(tmp_path / "old", [shard]).path).read_bytes())
-    shard.write_bytes(blocks([*RECORDS, "d"]))
-    objects[address] = shard.read_bytes()
-    assert len(BlocksDataSource(address)) == 3
-    objects[f"{address}.lkx"] = Path(make_index(tmp_path / "new", [shard]).path).read_bytes()
-    assert len(BlocksDataSource(address)) == 4
+    cached.write_bytes(Path(make_index(tmp_path / "old", local).path).read_bytes())
+    local[changed].write_bytes(blocks([*RECORDS, "d"]))
+    objects.update({address: path.read_bytes() for address, path in zip(addresses, local)})
+    assert len(BlocksDataSource(addresses)) == 6
+    beside = Path(make_index(tmp_path / "new", local).path).read_bytes()
+    objects[path_beside(ShardSet(addresses))] = beside
+    assert len(BlocksDataSource(addresses)) == 7
 
 
 CHILD = """

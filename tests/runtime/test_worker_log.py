@@ -91,10 +91,11 @@ def test_a_record_is_named_where_it_is_known(progress, end, caplog):
 
 
 def test_many_record_keys_are_cut(caplog):
-    snapshot = WorkerSnapshot([task(0, rows=9)], Progress(task=0))
+    snapshot = WorkerSnapshot([task(0, rows=9), task(7)], Progress(task=0))
     WorkerLog(RecordNames(None)).loss(NAME, lost(snapshot, late=True, retry=False))
     assert said(caplog) == (
-        f"{NAME} was killed with exit code 3; it was at one of the indices 0..8 "
+        f"{NAME} was killed with exit code 3; indices 14 to 15, 1 task, are done again; "
+        "it was at one of the indices 0..8 "
         "(record keys 100, 101, 102, 103, 104, 105, 106, 107, …)"
     )
 

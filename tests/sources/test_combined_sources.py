@@ -247,12 +247,21 @@ def test_columns_of_a_concatenation_are_its_records_stacked(keys):
     [
         [1, 2],
         ArrayDataSource({"x": np.arange(3)}),
+        ArrayDataSource({"z": COLUMNS[0]["x"], "y": COLUMNS[0]["y"]}),
         ArrayDataSource({"y": COLUMNS[0]["y"], "x": COLUMNS[0]["x"]}),
         ArrayDataSource({**COLUMNS[0], "x": np.arange(3, dtype=np.int32)}),
         ArrayDataSource({**COLUMNS[0], "y": np.zeros((3, 3))}),
         SubsetDataSource([1, 2], 1.0),
     ],
-    ids=["no columns", "fewer", "another order", "another dtype", "another shape", "a subset without"],
+    ids=[
+        "no columns",
+        "fewer",
+        "another name",
+        "another order",
+        "another dtype",
+        "another shape",
+        "a subset without",
+    ],
 )
 def test_unlike_columns_are_not_joined(other):
     """Rows are read one by one then, as each part gives them."""

@@ -123,7 +123,7 @@ def test_beside_grain(how):
 
 
 ERRORS: dict[str, tuple[dict[str, Any], list[Any], str]] = {
-    "long": ({"long": "raise"}, [[1], [1] * 5], "element 1 of the window: expected at most 4 tokens"),
+    "long": ({"long": "raise"}, [[1] * 4, [1] * 5], "element 1 of the window: expected at most 4 tokens"),
     "several": ({}, [{"a": [1], "b": [2]}], "feature: expected a name where elements have several values"),
     "missing": ({"feature": "b"}, [{"a": [1]}], r"feature: expected one of \['a'\].* got 'b'; write feature='a'"),
     "lengths": ({"feature": ["a", "b"]}, [{"a": [1], "b": [1, 2]}], "expected features of one length, got {'a': 1"),

@@ -59,7 +59,7 @@ def test_arguments_of_pad_to() -> None:
 
 def test_several_leaves_take_the_bucket_that_holds_both() -> None:
     batch = lk.PadBatch(2, boundaries={"x": [2, 4, 8], "y": [10, 20, 20]}, padding_values={"y": 7})
-    rows = [{"x": np.ones(1), "y": np.ones(11, np.int8)}, {"x": np.ones(2), "y": np.ones(3, np.int8)}]
+    rows = [{"x": np.ones(1), "y": np.ones(20, np.int8)}, {"x": np.ones(2), "y": np.ones(3, np.int8)}]
     made = batch.stacked([rows], str)
     assert made["x"].shape == (2, 4) and made["y"].shape == (2, 20)
     assert made["y"][1].tolist() == [1] * 3 + [7] * 17 and batch.buckets == 3

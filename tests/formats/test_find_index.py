@@ -9,7 +9,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from index_data import BlocksDataSource, blocks, make_index
+from index_data import BlocksDataSource, LocalRanges, blocks, make_index
 
 from loaderkit._storage.addresses import redacted
 from loaderkit._storage.open_ranges import open_ranges
@@ -174,6 +174,10 @@ def test_a_malformed_shard(tmp_path):
     assert len(os.listdir(tmp_path)) == 3
 
 
+def version_of(content):
+    return ObjectVersion(len(content), hashlib.sha256(content).hexdigest())
+
+
 @pytest.fixture
 def objects(monkeypatch):
     """A server's objects: {address without secrets: bytes}; None is one that it refuses to talk of."""
@@ -191,7 +195,7 @@ def objects(monkeypatch):
                 refused = StorageError(f"{self.names[shard]}: expected its size, got 403")
                 refused.refused = True
                 raise refused
-            return ObjectVersion(len(content), hashlib.sha256(content).hexdigest())
+            return version_of(content)
 
         def read(self, shards, begins, ends):
             places = zip(shards.tolist(), begins.tolist(), ends.tolist(), strict=True)
@@ -264,6 +268,7 @@ def test_an_index_on_a_server_is_fetched_once(objects, shard, cache_home, tmp_pa
     objects["s3://bucket/torn.lkx"] = lkx[:-64]
     with pytest.raises(DataFormatError, match=r"s3://bucket/torn\.lkx: .*make the index again"):
         BlocksDataSource("https://host/x.blocks", index="s3://bucket/torn.lkx")
+    assert not list(cache_home.rglob("torn-*"))
 
 
 def test_an_index_that_was_replaced_on_its_server_is_fetched_again(objects, shard, tmp_path):
@@ -279,8 +284,12 @@ def test_an_index_that_was_replaced_on_its_server_is_fetched_again(objects, shar
 
 
 @pytest.mark.parametrize("changed", [0, 1])
-def test_an_old_index_in_the_cache_folder_gives_way(objects, shard, tmp_path, cache_home, changed):
+def test_an_old_index_in_the_cache_folder_gives_way(
+    objects, shard, tmp_path, cache_home, monkeypatch, changed
+):
     """To one beside the data, where the first or last file isn't what it indexed; else it is used."""
+    contents = lambda ranges, shard: version_of(Path(ranges.names[shard]).read_bytes())  # noqa: E731
+    monkeypatch.setattr(LocalRanges, "version", contents)
     local = [shard, shard.with_name("y.blocks")]
     local[1].write_bytes(blocks(RECORDS))
     addresses = [f"https://host/{path.name}" for path in local]

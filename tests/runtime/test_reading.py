@@ -89,7 +89,10 @@ class Pairs:
 
 @pytest.mark.parametrize("end", ["close", "interrupt"])
 def test_reads_overlap_after_others_were_cancelled(end):
-    """Those of a closed iterator, and of a stream whose user pressed Ctrl-C, count no more as ahead."""
+    """Those of a closed iterator, and of a stream whose user pressed Ctrl-C, count no more as ahead.
+
+    The threads end with the loader.
+    """
     source, interrupts = Pairs(), []
 
     def operation(x: int) -> int:
@@ -112,6 +115,7 @@ def test_reads_overlap_after_others_were_cancelled(end):
         for event in source.begun:
             event.clear()
         list(it)
+    assert not [one for one in threading.enumerate() if one.name.startswith(read_ahead.READER_NAME)]
 
 
 class Pipes:

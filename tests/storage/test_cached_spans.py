@@ -317,6 +317,20 @@ def test_the_least_recently_used_goes_first(tmp_path):
     assert 5 not in left and {6, 7, 8} <= left
 
 
+def test_chunks_of_other_data_go_before_those_that_may_be_read_again(tmp_path):
+    index = make_index(records=64, chunk=4, shards=1, seed=3)
+    for each in (index, make_index(records=64, chunk=4, shards=1, seed=3, digest="b")):
+        mine = chunk_files(tmp_path)  # of the first, at the end
+        spans, _ = reader(tmp_path, each)
+        read(spans, range(32))
+        spans.close()
+    for path in mine:
+        os.utime(path, ns=(0, 0))  # used before the others
+    small, _ = reader(tmp_path, index, used(tmp_path))
+    read(small, range(32, 36))
+    assert {*mine} < {*chunk_files(tmp_path)} and len(chunk_files(tmp_path)) <= 2 * len(mine)
+
+
 def test_next_use_decides_what_is_kept(tmp_path):
     index = make_index(records=400, chunk=4, shards=1)
     limit = total_bytes(index) // 2

@@ -11,6 +11,7 @@ import pytest
 
 from loaderkit._storage import attempts, object_client, remote_objects
 from loaderkit._storage.fetch_threads import FetchThreads
+from loaderkit._storage.fetching import FetchError, Refusal
 from loaderkit._storage.open_ranges import open_ranges
 from loaderkit._storage.patterns import file_parts
 from loaderkit._storage.range_reader import ObjectVersion
@@ -47,6 +48,19 @@ def opened():
 def read(ranges, *places):
     """The bytes of (shard, begin, end)."""
     return [bytes(each) for each in ranges.read(*np.array(places, np.int64).T)]
+
+
+def test_what_is_not_needed_any_more_is_not_tried_again():
+    """As where another piece of the same read has failed for good."""
+    ended, calls = threading.Event(), []
+
+    def work():
+        calls.append(ended.set())
+        raise FetchError(Refusal.AGAIN, "HTTP status 503")
+
+    with pytest.raises(FetchError, match="503"):
+        attempts.tried(work, ended=ended)
+    assert len(calls) == 1
 
 
 def test_ranges_of_several_objects(server, opened):

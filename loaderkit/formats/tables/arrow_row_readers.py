@@ -14,13 +14,27 @@ from numpy.typing import NDArray
 from loaderkit._codecs.example_encoding import array_of, dtype_of
 from loaderkit._codecs.record_codec import decode_record
 
-from .arrow_values import Description, NullValueError, column_of, column_spec
+from .arrow_values import Description, NullValueError, column_of, column_spec, stored
 
 RowReader = Callable[[list[int]], list[Any]]  # rows -> their values
 
 
-def row_reader(array: Any, description: Description | None = None) -> RowReader | None:
-    """A function that gives the values that `rows_of` gives, of some rows; None for types that it doesn't know.
+def rows_of(array: Any, description: Description | None = None) -> list[Any]:
+    """The values of an array, one for each row.
+
+    Args:
+        array: a pyarrow Array.
+        description: of the values, where loaderkit wrote them.
+
+    >>> import pyarrow as pa
+    >>> rows_of(pa.array([[1, 2], None, []], pa.list_(pa.int16())))
+    [array([1, 2], dtype=int16), None, array([], dtype=int16)]
+    """
+    return row_reader(array, description)([*range(len(array))])
+
+
+def row_reader(array: Any, description: Description | None = None) -> RowReader:
+    """A function that gives the values of some rows.
 
     Args:
         array: a pyarrow Array, of which nothing is copied but bits. What is read doesn't refer to it.
@@ -31,10 +45,10 @@ def row_reader(array: Any, description: Description | None = None) -> RowReader 
     ['c', None]
     """
     reader = _reader(array, description)
-    return reader if reader is None or not array.null_count else _with_nulls(array, reader)
+    return _with_nulls(array, reader) if array.null_count else reader
 
 
-def _reader(array: Any, description: Description | None) -> RowReader | None:
+def _reader(array: Any, description: Description | None) -> RowReader:
     import pyarrow as pa
 
     kind, types = array.type, pa.types
@@ -52,14 +66,17 @@ def _reader(array: Any, description: Description | None) -> RowReader | None:
     if types.is_list_view(kind) or types.is_large_list_view(kind):
         begins = array.offsets.to_numpy()
         return _list_reader(array, begins.data, (begins + array.sizes.to_numpy()).data, description)
-    if types.is_string_view(kind) or types.is_binary_view(kind):  # pyarrow has no `take` for them
-        return lambda rows: [array[row].as_py() for row in rows]
     if types.is_string(kind) or types.is_large_string(kind):
         return _bytes_reader(array, lambda data: str(data, "utf-8"))
     if types.is_binary(kind) or types.is_large_binary(kind):
         of_any = description is not None and description["kind"] == "any"
         return _bytes_reader(array, (lambda data: decode_record(bytes(data))["value"]) if of_any else bytes)
-    return _number_reader(array, description)
+    if column_spec(kind) is not None:
+        return _number_reader(array, description)
+    if types.is_fixed_size_list(kind):
+        places = (np.arange(len(array) + 1) + array.offset) * kind.list_size
+        return _list_reader(array, places[:-1].data, places[1:].data, description)
+    return lambda rows: [array[row].as_py() for row in rows]
 
 
 def _with_nulls(array: Any, reader: RowReader) -> RowReader:
@@ -72,26 +89,29 @@ def _with_nulls(array: Any, reader: RowReader) -> RowReader:
     return read
 
 
-def _numbers(array: Any) -> NDArray[Any] | None:
-    """The rows of an array of numbers as one array (n, ...), with any value where there is a null; None if unknown."""
+def _numbers(array: Any) -> NDArray[Any]:
+    """The rows of an array of numbers as one array (n, ...), with any value where a number is null.
+
+    NullValueError where a fixed-size list is null, or has a null in it.
+    """
     import pyarrow as pa
 
-    if column_spec(array.type) is None:
-        return None
     if array.null_count and pa.types.is_primitive(array.type):
         array = pa.Array.from_buffers(
             array.type, len(array), [None, *array.buffers()[1:]], offset=array.offset
         )
+    return column_of(array)
+
+
+def _number_reader(array: Any, description: Description | None) -> RowReader:
     try:
-        return column_of(array)
+        values = _numbers(array)
     except NullValueError:
-        return None
-
-
-def _number_reader(array: Any, description: Description | None) -> RowReader | None:
-    values = _numbers(array)
-    if values is None:
-        return None
+        if not array.null_count:
+            return lambda rows: [_row_with_nulls(array.slice(row, 1)) for row in rows]
+        places = array.is_valid().to_numpy(zero_copy_only=False).cumsum() - 1
+        valid = _number_reader(array.drop_null(), description)
+        return lambda rows: valid([places[row] for row in rows])
     if values.ndim > 1:
         return lambda rows: [values[row].copy() for row in rows]
     if description is None or description["kind"] not in ("bool", "int", "float"):
@@ -100,20 +120,30 @@ def _number_reader(array: Any, description: Description | None) -> RowReader | N
     return lambda rows: [python_values[row] for row in rows]
 
 
-def _dictionary_reader(array: Any, description: Description | None) -> RowReader | None:
-    places, value_of = _numbers(array.indices), row_reader(array.dictionary, description)
-    if places is None or value_of is None:
-        return None
-    numbers = places.data
+def _row_with_nulls(row: Any) -> Any:
+    """The value of an array of one row, a fixed-size list: an array, or a list where it has a null in it."""
+    try:
+        return column_of(row)[0].copy()
+    except NullValueError:
+        return rows_of(stored(row).flatten())
+
+
+def _items_with_nulls(items: Any) -> Any:
+    try:
+        return column_of(items).copy()
+    except NullValueError:
+        return rows_of(items)
+
+
+def _dictionary_reader(array: Any, description: Description | None) -> RowReader:
+    numbers, value_of = _numbers(array.indices).data, row_reader(array.dictionary, description)
     return lambda rows: value_of([numbers[row] for row in rows])
 
 
-def _runs_reader(array: Any, description: Description | None) -> RowReader | None:
+def _runs_reader(array: Any, description: Description | None) -> RowReader:
     # The ends are those of the array that this one may be a slice of; pyarrow has no `take` for runs.
     ends, first = array.run_ends.to_numpy(), array.offset
     value_of = row_reader(array.values, description)
-    if value_of is None:
-        return None
     return lambda rows: value_of(ends.searchsorted([first + row for row in rows], "right").tolist())
 
 
@@ -132,34 +162,22 @@ def _bytes_reader(array: Any, make: Callable[[memoryview], Any]) -> RowReader:
 
 def _list_reader(
     array: Any, begins: memoryview, ends: memoryview, description: Description | None
-) -> RowReader | None:
+) -> RowReader:
     """Of lists whose items are those from their begin to their end in `array.values`."""
-    kind = None if description is None else description["kind"]
-    if kind in ("list", "tuple"):
-        assert description is not None
+    kind, items = None if description is None else description["kind"], array.values
+    if kind in ("list", "tuple") or column_spec(items.type) is None:
         make = tuple if kind == "tuple" else list
-        return _items_reader(array.values, begins, ends, description["item"], make)
-    if column_spec(array.values.type) is None:
-        return _items_reader(array.values, begins, ends, None, list)
-    values = _numbers(array.values)
-    if values is None:
-        return None
-    if array.values.null_count:
-        return _lists_with_nulls(array.values, values, begins, ends)
+        items_of = row_reader(items, None if description is None else description.get("item"))
+        return lambda rows: [make(items_of([*range(begins[row], ends[row])])) for row in rows]
+    try:
+        values = _numbers(items)
+    except NullValueError:
+        return lambda rows: [
+            _items_with_nulls(items.slice(begins[row], ends[row] - begins[row])) for row in rows
+        ]
+    if items.null_count:
+        return _lists_with_nulls(items, values, begins, ends)
     return lambda rows: [values[begins[row] : ends[row]].copy() for row in rows]
-
-
-def _items_reader(
-    items: Any,
-    begins: memoryview,
-    ends: memoryview,
-    description: Description | None,
-    make: Callable[[list[Any]], Any],
-) -> RowReader | None:
-    items_of = row_reader(items, description)
-    if items_of is None:
-        return None
-    return lambda rows: [make(items_of([*range(begins[row], ends[row])])) for row in rows]
 
 
 def _lists_with_nulls(items: Any, values: NDArray[Any], begins: memoryview, ends: memoryview) -> RowReader:
@@ -180,22 +198,17 @@ def _lists_with_nulls(items: Any, values: NDArray[Any], begins: memoryview, ends
     return read
 
 
-def _struct_reader(array: Any, description: Description | None) -> RowReader | None:
-    kind = None if description is None else description["kind"]
+def _struct_reader(array: Any, description: Description | None) -> RowReader:
     children = array.flatten()
-    if kind == "array":
-        assert description is not None
+    if description is not None and description["kind"] == "array":
         shapes, data = row_reader(children[0]), row_reader(children[1])
         dtype = dtype_of(description["dtype"])
-        if shapes is None or data is None:
-            return None
         return lambda rows: [
             array_of(each, dtype, shape.tolist()) for shape, each in zip(shapes(rows), data(rows))
         ]
+    if not children:
+        return lambda rows: [{} for _ in rows]
     fields = description["fields"].values() if description is not None else [None] * len(children)
     readers = [row_reader(child, each) for child, each in zip(children, fields)]
-    known = [reader for reader in readers if reader is not None]
-    if not readers or len(known) < len(readers):
-        return None
     names = [field.name for field in array.type]
-    return lambda rows: [dict(zip(names, values)) for values in zip(*(reader(rows) for reader in known))]
+    return lambda rows: [dict(zip(names, values)) for values in zip(*(reader(rows) for reader in readers))]

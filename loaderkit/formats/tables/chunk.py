@@ -24,7 +24,7 @@ class TableChunk:
 
     @property
     def readers(self) -> list[RowReader | None]:
-        """Of each column the reader of its rows; None where the rows are taken by pyarrow."""
+        """Of each column the reader of its rows; None where it has several chunks."""
         # No cached_property: until Python 3.12 it has one lock for all chunks, which a forked child may inherit held.
         if self._readers is None:
             self._readers = [

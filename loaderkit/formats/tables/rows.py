@@ -14,8 +14,8 @@ from loaderkit._source.record_key import check_key, check_keys
 from loaderkit.errors import DataFormatError
 
 from .arrow_arrays import UnequalShapesError, holds_arrays
-from .arrow_row_readers import RowReader
-from .arrow_values import ColumnSpec, Description, NullValueError, column_spec, rows_of
+from .arrow_row_readers import RowReader, rows_of
+from .arrow_values import ColumnSpec, Description, NullValueError, column_spec
 from .chunk import TableChunk, array_of
 
 METADATA = b"loaderkit"  # of a schema: a JSON object, "record" describes the records

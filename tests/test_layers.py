@@ -51,7 +51,7 @@ PURE = ["_base", "_codecs", "_order", "_engine", "_plan", "errors.py"]
 PURE_FILES_OF_FORMATS = {
     "tar": ["encoding", "header", "members", "record", "scanner", "tagged_json", "values"],
     "tfrecord": ["scanner"],
-    "tables": ["arrow_arrays", "arrow_records", "arrow_row_readers", "arrow_values"],
+    "tables": ["arrow_records", "arrow_row_readers", "arrow_values"],
     "text": ["csv_rows", "json_record", "line_scanner"],
     "tokens": ["document_layout"],
     ".": ["npy"],

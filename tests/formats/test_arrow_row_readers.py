@@ -44,9 +44,7 @@ OTHERS = {
         [["a", None], None, ["", "b"], ["c", "d"], ["e", "f"]], pa.list_(pa.string(), 2)
     ),
     "nothing": pa.array([{}, None, {}, {}, {}], pa.struct([])),
-    "prices": pa.array(
-        [decimal.Decimal("1.50"), None, decimal.Decimal(2), None, None], pa.decimal128(5, 2)
-    ),
+    "prices": pa.array([decimal.Decimal("1.50"), None, decimal.Decimal(2), None, None], pa.decimal128(5, 2)),
     "lists of prices": pa.array(
         [[decimal.Decimal("1.50")], None, [], [None], []], pa.list_(pa.decimal128(5, 2))
     ),

@@ -55,7 +55,7 @@ def test_row_groups_are_the_chunks(train):
     sampler = lk.ChunkSampler.over(source, cache_bytes=2 * 2 * source.chunk_bytes, seed=0, num_epochs=1)
     decoded = []
     decode = source._decoded
-    source._decoded = lambda file, group: (decoded.append(group), decode(file, group))[1]
+    source._decoded = lambda file, group, names: (decoded.append(group), decode(file, group, names))[1]
     rows = [int(record["row"]) for record in lk.DataLoader(data_source=source, sampler=sampler)]
     assert sorted(rows) == list(range(1000)) and rows != list(range(1000))
     assert len(decoded) <= 12

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from loaderkit._base.block_checksums import BLOCK_BYTES
-from loaderkit._base.closing import Closing
 from loaderkit._base.hints import refusing_foreign_arguments
-from loaderkit._base.numbers import number_of_bytes
 from loaderkit._base.system.process_locks import ProcessLocks
-from loaderkit.errors import DataFormatError, LoaderkitError
+from loaderkit.errors import DataFormatError
 
-from .chunk import TableChunk
-from .chunk_memory import ChunkMemory
-from .files import TableChunks, TableFiles, file_mark
+from .file_rows import TableFileRows
+from .files import TableFiles, file_mark
 from .library import pyarrow_for
-from .rows import TableRowsSource, columns_of, require_same_columns
 
 
-class ArrowDataSource(TableRowsSource, Closing):
+class ArrowDataSource(TableFileRows):
     """Rows of Arrow files, mapped into memory: record k is {column: value}; it needs the extra `arrow`.
 
     IPC files (.arrow, Feather version 2) and streams, which Hugging Face's caches are. Values are numpy numbers, str,
@@ -62,93 +54,45 @@ class ArrowDataSource(TableRowsSource, Closing):
         self, paths: Any, *, columns: Sequence[str] | None = None, cache_bytes: int | str = "256MiB"
     ) -> None:
         pyarrow_for("formats.ArrowDataSource")
-        self._cache_bytes = number_of_bytes("cache_bytes", cache_bytes)
-        self._files = TableFiles(paths, "arrow", mapped=True)
-        self._prepare()
-        rows, found = [], []
-        for file, shown in enumerate(self._files.shown):
-            opened = self._opened(file)
-            chosen = columns_of(opened.schema, columns, shown)
-            found.append(chosen)
-            require_same_columns(found[0], chosen, self._files.shown[0], shown)
-            with self._naming(file, "record batches of an Arrow file"):
-                rows.append(opened.rows())
-        self._chunks = TableChunks.of(self._files, rows)
-        super().__init__(*found[0], self._chunks.ends, self._chunks.firsts)
+        super().__init__(TableFiles(paths, "arrow", mapped=True), columns, cache_bytes)
+
+    _of_this_process = ("_memory", "_locks", "_open_files")
 
     def _prepare(self) -> None:
+        super()._prepare()
         self._locks = ProcessLocks(threading.Lock)
         self._open_files: dict[int, _MappedFile] = {}
-        self._memory = ChunkMemory(self._cache_bytes)
 
     def _opened(self, file: int) -> _MappedFile:
         with self._locks.own():
             opened = self._open_files.get(file)
             if opened is None:
-                with self._naming(file, "an Arrow file", type(self).__name__):
+                with self._files.naming(file, "an Arrow file", type(self).__name__):
                     opened = self._open_files[file] = _MappedFile(self._files.open(file))
                 for begin, end in opened.ends:
                     self._files.compare(file, opened.bytes, begin, end)
         return opened
 
-    @contextlib.contextmanager
-    def _naming(self, file: int, expected: str, source: str = "") -> Iterator[None]:
-        """pyarrow's own errors don't name the file."""
-        import pyarrow as pa
+    def _schema(self, file: int) -> Any:
+        return self._opened(file).schema
 
-        try:
-            yield
-        except (pa.ArrowException, OSError) as error:
-            if isinstance(error, LoaderkitError | FileNotFoundError):
-                raise
-            raise self._files.damaged(file, expected, error, source) from error
+    def _chunk_rows(self, file: int) -> list[int]:
+        with self._files.naming(file, "record batches of an Arrow file"):
+            return self._opened(file).rows()
 
-    def _chunk(self, number: int) -> TableChunk:
-        file = int(self._chunks.files[number])
-        found: TableChunk = self._memory.get(number, lambda: self._batch(number, file))
-        return found
-
-    def _check(self, chunks: NDArray[np.int64]) -> None:
-        self._files.check_all(self._chunks.files[chunks])
-
-    def _batch(self, number: int, file: int) -> tuple[TableChunk, int]:
-        place = int(self._chunks.numbers[number])
+    def _decoded(self, file: int, place: int, names: list[str]) -> tuple[Any, int]:
         opened = self._opened(file)
-        with self._naming(file, f"record batch {place} of an Arrow file"):
+        with self._files.naming(file, f"record batch {place} of an Arrow file"):
             batch = opened.batch(place)
             self._files.compare(file, opened.bytes, *opened.span(batch))
             _validate(batch)
-        names = [column.name for column in self._columns]
-        nbytes = 0 if opened.is_mapped(batch) else batch.nbytes
-        return TableChunk(batch.select(names), self._descriptions), nbytes
-
-    def _where(self, number: int, row: int) -> str:
-        file = int(self._chunks.files[number])
-        return f"{self._files.shown[file]}[{int(self._chunks.begins[number]) + row}]"
-
-    def fingerprint(self) -> dict[str, Any]:
-        """The columns, and the identity of the files, without times and folders."""
-        told = {"type": "ArrowDataSource", "records": len(self), "columns": self._told_columns()}
-        return told | self._files.told()
+        return batch.select(names), 0 if opened.is_mapped(batch) else batch.nbytes
 
     def close(self) -> None:
         """Unmaps the files where no record refers to them; a later read opens them again."""
         with self._locks.own():
-            self._memory.clear()
+            super().close()
             self._open_files.clear()
-            self._files.close()
-
-    def __repr__(self) -> str:
-        more = f" and {len(self._files) - 1} more" if len(self._files) > 1 else ""
-        return f"ArrowDataSource({self._files.shown[0]!r}{more}, records={len(self)})"
-
-    def __getstate__(self) -> dict[str, Any]:
-        private = ("_locks", "_open_files", "_memory")
-        return {name: value for name, value in self.__dict__.items() if name not in private}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._prepare()
 
 
 def _validate(batch: Any) -> None:

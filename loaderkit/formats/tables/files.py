@@ -1,8 +1,9 @@
 """The files of a table: how each is opened, whether it is the file that the source began with, which rows are used."""
 
+import contextlib
 import io
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -17,7 +18,7 @@ from loaderkit._storage.addresses import is_remote, redacted
 from loaderkit._storage.open_ranges import open_ranges
 from loaderkit._storage.patterns import FilePart, file_parts
 from loaderkit._storage.range_reader import RangeReader
-from loaderkit.errors import DataFormatError
+from loaderkit.errors import DataFormatError, LoaderkitError
 from loaderkit.formats._index.check import sample_of
 from loaderkit.formats._index.find import find_blocks
 from loaderkit.formats._index.shard_set import base_name
@@ -140,6 +141,22 @@ class TableFiles:
     def close(self) -> None:
         """Closes connections."""
         self._ranges.close()
+
+    @contextlib.contextmanager
+    def naming(self, file: int, expected: str, source: str = "") -> Iterator[None]:
+        """Raises `damaged` instead of pyarrow's own errors, which don't name the file.
+
+        Args:
+            file, expected, source: as `damaged` takes them.
+        """
+        import pyarrow as pa
+
+        try:
+            yield
+        except (pa.ArrowException, OSError) as error:
+            if isinstance(error, LoaderkitError | FileNotFoundError):
+                raise
+            raise self.damaged(file, expected, error, source) from error
 
     def __getstate__(self) -> dict[str, Any]:
         # Inode numbers and times hold on this machine and for this run only.

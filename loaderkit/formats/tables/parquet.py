@@ -6,25 +6,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from loaderkit._base.closing import Closing
 from loaderkit._base.hints import refusing_foreign_arguments
-from loaderkit._base.numbers import number_of_bytes
-from loaderkit.errors import LoaderkitError
 from loaderkit.formats.indexed import REMOTE_READ_AHEAD
 
-from .chunk import TableChunk
-from .chunk_memory import ChunkMemory
-from .files import TableChunks, TableFiles
+from .file_rows import TableFileRows
+from .files import TableFiles
 from .library import pyarrow_for
-from .rows import TableRowsSource, columns_of, require_same_columns
 
 # Bytes read for each byte used from which a shuffle is refused: there an hour of reading becomes a day.
 MOST_READ = 20
 
 
-class ParquetDataSource(TableRowsSource, Closing):
+class ParquetDataSource(TableFileRows):
     """Rows of Parquet files: record k is {column: value}; it needs the extra `arrow`.
 
     Values are numpy numbers, str, bytes, numpy arrays for lists of numbers, lists and dicts; a null is None (see
@@ -70,82 +64,62 @@ class ParquetDataSource(TableRowsSource, Closing):
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         pyarrow_for("ParquetDataSource")
-        self._cache_bytes = number_of_bytes("cache_bytes", cache_bytes)
         if not isinstance(random_reads, bool):
             raise TypeError(f"random_reads: expected True or False, got {random_reads!r:.60}")
         self._random_reads = random_reads
-        self._files = TableFiles(paths, "parquet", storage_options)
-        self._prepare()
-        rows: list[list[int]] = []
-        found = []
-        nbytes = 0
-        for file, shown in enumerate(self._files.shown):
-            metadata = self._metadata(file)
-            chosen = columns_of(metadata.schema.to_arrow_schema(), columns, shown)
-            found.append(chosen)
-            require_same_columns(found[0], chosen, self._files.shown[0], shown)
-            groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-            rows.append([group.num_rows for group in groups])
-            nbytes += sum(_decoded_bytes(group, {column.name for column in chosen[0]}) for group in groups)
-        self._nbytes = max(1, nbytes)
-        self._chunks = TableChunks.of(self._files, rows)
-        super().__init__(*found[0], self._chunks.ends, self._chunks.firsts)
+        super().__init__(TableFiles(paths, "parquet", storage_options), columns, cache_bytes)
+        names = {column.name for column in self._columns}
+        groups = (group for file in range(len(self._files)) for group in self._groups(file))
+        self._nbytes = max(1, sum(_decoded_bytes(group, names) for group in groups))
+
+    _of_this_process = ("_memory", "_metadata_of")
 
     def _prepare(self) -> None:
+        super()._prepare()
         self._metadata_of: dict[int, Any] = {}
-        self._memory = ChunkMemory(self._cache_bytes)
 
     def _metadata(self, file: int) -> Any:
         """What the end of a file says; read once in a process."""
-        import pyarrow as pa
         import pyarrow.parquet as pq
 
         found = self._metadata_of.get(file)
         if found is None:
-            try:
-                with pq.ParquetFile(self._files.open(file)) as opened:
-                    found = opened.metadata
-            except (pa.ArrowException, OSError) as error:
-                if isinstance(error, LoaderkitError | FileNotFoundError):
-                    raise
-                raise self._files.damaged(file, "a Parquet file", error, type(self).__name__) from error
-            self._metadata_of[file] = found
+            name = type(self).__name__
+            with (
+                self._files.naming(file, "a Parquet file", name),
+                pq.ParquetFile(self._files.open(file)) as opened,
+            ):
+                found = self._metadata_of[file] = opened.metadata
         return found
 
-    def _chunk(self, number: int) -> TableChunk:
-        file, group = int(self._chunks.files[number]), int(self._chunks.numbers[number])
-        found: TableChunk = self._memory.get(number, lambda: self._decoded(file, group))
-        return found
+    def _groups(self, file: int) -> list[Any]:
+        metadata = self._metadata(file)
+        return [metadata.row_group(number) for number in range(metadata.num_row_groups)]
 
-    def _check(self, chunks: NDArray[np.int64]) -> None:
-        self._files.check_all(self._chunks.files[chunks])
+    def _schema(self, file: int) -> Any:
+        return self._metadata(file).schema.to_arrow_schema()
 
-    def _decoded(self, file: int, group: int) -> tuple[TableChunk, int]:
-        import pyarrow as pa
+    def _chunk_rows(self, file: int) -> list[int]:
+        return [group.num_rows for group in self._groups(file)]
+
+    def _decoded(self, file: int, place: int, names: list[str]) -> tuple[Any, int]:
         import pyarrow.parquet as pq
 
-        names = [column.name for column in self._columns]
         metadata = self._metadata(file)
-        try:
-            # Opened for each row group: with its metadata given that is cheap, and threads share nothing.
-            with pq.ParquetFile(
+        # Opened for each row group: with its metadata given that is cheap, and threads share nothing.
+        with (
+            self._files.naming(file, f"row group {place} of a Parquet file"),
+            pq.ParquetFile(
                 self._files.open(file),
                 metadata=metadata,
                 pre_buffer=self._files.remote,
                 page_checksum_verification=True,
-            ) as opened:
-                table = opened.read_row_group(group, columns=names, use_threads=False)
-        except (pa.ArrowException, OSError) as error:
-            if isinstance(error, LoaderkitError | FileNotFoundError):
-                raise
-            raise self._files.damaged(file, f"row group {group} of a Parquet file", error) from error
-        batches = table.select(names).combine_chunks().to_batches()
-        chunk = batches[0] if len(batches) == 1 else table.select(names)
-        return TableChunk(chunk, self._descriptions), chunk.nbytes
-
-    def _where(self, number: int, row: int) -> str:
-        file = int(self._chunks.files[number])
-        return f"{self._files.shown[file]}[{int(self._chunks.begins[number]) + row}]"
+            ) as opened,
+        ):
+            table = opened.read_row_group(place, columns=names, use_threads=False).select(names)
+        batches = table.combine_chunks().to_batches()
+        chunk = batches[0] if len(batches) == 1 else table
+        return chunk, chunk.nbytes
 
     @property
     def read_ahead(self) -> int:
@@ -182,28 +156,6 @@ class ParquetDataSource(TableRowsSource, Closing):
                 f"{self._cache_bytes}, seed=...), or give the source cache_bytes={self._nbytes} (in each process) or "
                 "random_reads=True"
             )
-
-    def fingerprint(self) -> dict[str, Any]:
-        """The columns, and the identity of the files, without times, folders and addresses."""
-        told = {"type": "ParquetDataSource", "records": len(self), "columns": self._told_columns()}
-        return told | self._files.told()
-
-    def close(self) -> None:
-        """Forgets the decoded row groups and closes connections; a later read opens them again."""
-        self._memory.clear()
-        self._files.close()
-
-    def __repr__(self) -> str:
-        more = f" and {len(self._files) - 1} more" if len(self._files) > 1 else ""
-        return f"ParquetDataSource({self._files.shown[0]!r}{more}, records={len(self)})"
-
-    def __getstate__(self) -> dict[str, Any]:
-        private = ("_metadata_of", "_memory")
-        return {name: value for name, value in self.__dict__.items() if name not in private}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._prepare()
 
 
 def _decoded_bytes(group: Any, names: set[str]) -> int:

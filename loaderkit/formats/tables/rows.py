@@ -13,10 +13,17 @@ from loaderkit._source.optional import ColumnsDifferError, lacking
 from loaderkit._source.record_key import check_key, check_keys
 from loaderkit.errors import DataFormatError
 
-from .arrow_arrays import UnequalShapesError, holds_arrays
 from .arrow_row_readers import RowReader, rows_of
-from .arrow_values import ColumnSpec, Description, NullValueError, column_spec
-from .chunk import TableChunk, array_of
+from .arrow_values import (
+    ColumnSpec,
+    Description,
+    NullValueError,
+    UnequalShapesError,
+    array_of,
+    column_spec,
+    holds_arrays,
+)
+from .chunk import TableChunk
 
 METADATA = b"loaderkit"  # of a schema: a JSON object, "record" describes the records
 VALUE = "value"  # the column of records that aren't dicts

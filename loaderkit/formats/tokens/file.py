@@ -17,9 +17,7 @@ from loaderkit._storage.read_plan import REMOTE_GAP, plan_reads, slices_of
 from loaderkit._storage.span_reader import SpanReader
 from loaderkit.formats._index.check import sample_of
 from loaderkit.formats.indexed import REMOTE_READ_AHEAD, cached_spans
-from loaderkit.formats.npy import HEAD_BYTES
-
-from .integer_place import place_of_integers
+from loaderkit.formats.npy import HEAD_BYTES, place_of_integers
 
 if TYPE_CHECKING:
     from loaderkit._storage.cache.settings import Cache

@@ -10,9 +10,7 @@ from numpy.typing import DTypeLike, NDArray
 from loaderkit._base.system.descriptors import above_standard
 from loaderkit._storage.addresses import is_remote, redacted
 from loaderkit._storage.patterns import file_parts
-from loaderkit.formats.npy import HEAD_BYTES
-
-from .integer_place import place_of_integers
+from loaderkit.formats.npy import HEAD_BYTES, place_of_integers
 
 if TYPE_CHECKING:
     from loaderkit._storage.cache.settings import Cache

@@ -51,6 +51,23 @@ class FilePart:
     def __repr__(self) -> str:
         return f"FilePart({redacted(self.path)!r}, {self.start}, {self.stop})"
 
+    def bounds(self, total: int, unit: str) -> tuple[int, int]:
+        """The first record and the one behind the last; ValueError where the file doesn't have them.
+
+        Args:
+            total: records of the file.
+            unit: what they are, for the error.
+
+        >>> FilePart("/data/a.tar", 10, None).bounds(100, "records")
+        (10, 100)
+        """
+        if (self.start and self.start >= total) or (self.stop or 0) > total:
+            asked = "" if self.stop is None else self.stop
+            raise ValueError(
+                f"paths: expected a part of the {total} {unit} of {redacted(self.path)}, got [{self.start}:{asked}]"
+            )
+        return self.start, total if self.stop is None else self.stop
+
 
 def file_parts(paths: Any, *, storage_options: Mapping[str, Any] | None = None) -> list[FilePart]:
     """The files that `paths` means, in the order given, without the indexes that lie beside them; those of a pattern

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import index as as_index
-from typing import TYPE_CHECKING, Any, Never, SupportsIndex, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Never, SupportsIndex, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,6 @@ from loaderkit._base.numbers import not_an_int
 from loaderkit._codecs.scan import Scanner
 from loaderkit._source.content import digest_of
 from loaderkit._source.record_key import check_keys
-from loaderkit._storage.addresses import redacted
 from loaderkit._storage.patterns import FilePart, file_parts
 from loaderkit._storage.range_reader import RangeReader
 from loaderkit._storage.span_reader import SpanReader
@@ -62,6 +61,28 @@ class _Selection:
         begins = np.concatenate(([0], self.ends[:-1]))
         found = np.flatnonzero((begins <= records) & (records < self.ends))
         return int(records[found[0]]) if len(found) else -1
+
+
+class RecordPlace(NamedTuple):
+    """A record's file, its place among the file's records, and its first byte in the file."""
+
+    file: str
+    record: int
+    begin: int
+
+    def says(self, problem: str, offset: int = 0) -> str:
+        """The text of an error.
+
+        Args:
+            problem: what is wrong.
+            offset: of the byte in the record.
+
+        >>> RecordPlace("a.jsonl", 2, 100).says("expected JSON, got b'x'", 3)
+        "a.jsonl: at byte 103, in record 2: expected JSON, got b'x'"
+        >>> RecordPlace("a.jsonl", 2, 100).says("expected UTF-8")
+        'a.jsonl: at byte 100, in record 2: expected UTF-8'
+        """
+        return f"{self.file}: at byte {self.begin + offset}, in record {self.record}: {problem}"
 
 
 class IndexedDataSource(Closing):
@@ -190,6 +211,12 @@ class IndexedDataSource(Closing):
         keys = self._checked([_an_int(record_key)])
         return self._place(int(keys[0] if self._selection is None else self._selection.index_keys(keys)[0]))
 
+    def _record_place(self, key: int) -> RecordPlace:
+        """Where the record with an index key lies."""
+        shards, begins, _ = self._index.locate(np.array([key]))
+        shard = int(shards[0])
+        return RecordPlace(self._ranges.names[shard], key - self._index.records_of(shard)[0], int(begins[0]))
+
     def _place(self, key: int) -> str:
         """The file of an index key and the record's place in it."""
         shard = int(self._index.shard_ends.searchsorted(key, "right"))
@@ -297,14 +324,9 @@ def _selection_of(parts: Sequence[FilePart], names: Sequence[str], index: Record
     ends, offsets, end = [], [], 0
     for part in parts:
         first, stop = index.records_of(places[part.path])
-        total = stop - first
-        if (part.start and part.start >= total) or (part.stop or 0) > total:
-            asked = "" if part.stop is None else part.stop
-            raise ValueError(
-                f"paths: expected a part of the {total} records of {redacted(part.path)}, got [{part.start}:{asked}]"
-            )
-        offsets.append(first + part.start - end)
-        end += (total if part.stop is None else part.stop) - part.start
+        begin, behind = part.bounds(stop - first, "records")
+        offsets.append(first + begin - end)
+        end += behind - begin
         ends.append(end)
     return _Selection(np.array(ends, np.int64), np.array(offsets, np.int64))
 

@@ -2,9 +2,9 @@
 
 import os
 import re
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+from loaderkit._base.closing import Closing
 from loaderkit._base.extras import missing_library
 from loaderkit._source.fingerprint import fingerprint_of
 from loaderkit.errors import DataFormatError
@@ -13,7 +13,7 @@ from loaderkit.sources.mapped import MapDataSource
 INFO_FILE = "dataset_info.json"
 
 
-class TfdsDataSource(MapDataSource):
+class TfdsDataSource(MapDataSource, Closing):
     """The records of a split of a data set that TFDS prepared, as ArrayRecord or TFRecord files.
 
     TFDS decodes them, as `tfds.data_source` does; TensorFlow isn't needed. It needs the extra `tfds`.
@@ -79,14 +79,6 @@ class TfdsDataSource(MapDataSource):
     def close(self) -> None:
         """Closes the files."""
         self._files.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"TfdsDataSource({self._dataset}, {self._split})"

@@ -277,17 +277,13 @@ def _inspect(part: FilePart, options: str, identities: dict[str, FileIdentity]) 
         written = reader.writer_options_string() or ""
     finally:
         reader.close()
-    if (part.start and part.start >= total) or (part.stop or 0) > total:
-        stop = "" if part.stop is None else part.stop
-        raise ValueError(
-            f"paths: expected a part of the {total} records of {part.path}, got [{part.start}:{stop}]"
-        )
+    start, stop = part.bounds(total, "records")
     group = re.search(r"(?:^|,)group_size:(\d+)", written)
     identity = identities.get(part.path)
     return _File(
         path=part.path,
-        start=part.start,
-        stop=total if part.stop is None else part.stop,
+        start=start,
+        stop=stop,
         total=total,
         nbytes=None if identity is None else identity.nbytes,
         group_size=int(group[1]) if group else 1,

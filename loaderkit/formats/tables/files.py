@@ -16,7 +16,7 @@ from loaderkit._base.system.shared_memory import goes_to_a_worker
 from loaderkit._source.content import digest_of
 from loaderkit._storage.addresses import is_remote, redacted
 from loaderkit._storage.open_ranges import open_ranges
-from loaderkit._storage.patterns import FilePart, file_parts
+from loaderkit._storage.patterns import file_parts
 from loaderkit._storage.range_reader import RangeReader
 from loaderkit.errors import DataFormatError, LoaderkitError
 from loaderkit.formats._index.check import sample_of
@@ -191,7 +191,7 @@ class TableChunks:
         for part in files.parts:
             file = next(place for place in range(len(files)) if files.path(place) == part.path)
             ends = np.cumsum(rows[file], dtype=np.int64).tolist()
-            begin, stop = _span(part, ends[-1] if ends else 0, files.shown[file])
+            begin, stop = part.bounds(ends[-1] if ends else 0, "rows")
             for number, (count, upto) in enumerate(zip(rows[file], ends)):
                 first, last = max(begin, upto - count), min(stop, upto)
                 if first < last:
@@ -200,13 +200,6 @@ class TableChunks:
         if not found:
             raise ValueError(f"paths: expected one row or more, got none in {files.shown[0]}")
         return cls(*np.array(found, np.int64).T.copy())
-
-
-def _span(part: FilePart, total: int, shown: str) -> tuple[int, int]:
-    if (part.start and part.start >= total) or (part.stop or 0) > total:
-        asked = "" if part.stop is None else part.stop
-        raise ValueError(f"paths: expected a part of the {total} rows of {shown}, got [{part.start}:{asked}]")
-    return part.start, total if part.stop is None else part.stop
 
 
 def file_mark(path: str) -> bytes:

@@ -78,6 +78,7 @@ class CsvDataSource(TextDataSource):
         counts = np.diff(self._index.shard_ends, prepend=0)
         self._first = int((counts > 0).argmax())
         (self._header,) = self._read_headers(np.array([self._first]))
+        self._expected = f"a row of {len(self._header)} values"
         self._checked_headers = counts == 0  # those whose columns are known, or don't matter
         self._checked_headers[self._first] = True
         self._chosen = None if columns is None else self._choose(columns)
@@ -145,10 +146,6 @@ class CsvDataSource(TextDataSource):
         return super()._decode(keys, spans)
 
     _line = "row"
-
-    @property
-    def _expected(self) -> str:
-        return f"a row of {len(self._header)} values"
 
     def _record(self, text: str) -> dict[str, str]:
         if text[-1] != "\n":

@@ -94,10 +94,5 @@ class JsonLinesDataSource(TextDataSource):
             paths, format=JsonLinesFormat(), index=index, cache=cache, storage_options=storage_options
         )
 
-    @property
-    def _expected(self) -> str:
-        return "a JSON value in one line"
-
-    @property
-    def _advice(self) -> str:
-        return "; if the file is one JSON document, write each of its values in a line of its own"
+    _expected = "a JSON value in one line"
+    _advice = "; if the file is one JSON document, write each of its values in a line of its own"

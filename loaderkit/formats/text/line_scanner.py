@@ -29,12 +29,13 @@ class LinesFormat:
 
     kind = "lines"
     unit = 1
+    _empty_lines = True
 
     def scan(
         self, read: ReadAt, size: int, *, members: bool = True, keys: bool = False, checksums: bool = False
     ) -> ShardScan:
         """Where the lines lie; Malformed where the file is compressed, or of UTF-16 or UTF-32."""
-        starts = line_starts(read, size, newlines, empty_lines=True)
+        starts = line_starts(read, size, newlines, empty_lines=self._empty_lines)
         return ShardScan(starts, checksums=span_checksums(read, starts) if checksums else None)
 
 
@@ -47,13 +48,7 @@ class JsonLinesFormat(LinesFormat):
     """
 
     kind = "json_lines"
-
-    def scan(
-        self, read: ReadAt, size: int, *, members: bool = True, keys: bool = False, checksums: bool = False
-    ) -> ShardScan:
-        """Where the lines lie that aren't empty; Malformed as for `LinesFormat`."""
-        starts = line_starts(read, size, newlines, empty_lines=False)
-        return ShardScan(starts, checksums=span_checksums(read, starts) if checksums else None)
+    _empty_lines = False
 
 
 def newlines(window: bytes, at: int) -> NDArray[np.int64]:

@@ -59,9 +59,7 @@ class LinesDataSource(TextDataSource):
             paths, format=LinesFormat(), index=index, cache=cache, storage_options=storage_options
         )
 
-    @property
-    def _expected(self) -> str:
-        return "one line"
+    _expected = "one line"
 
     def _record(self, text: str) -> str:
         if text.find("\n", 1) != len(text) - 1:

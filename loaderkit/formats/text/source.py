@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from loaderkit.errors import DataFormatError, FileChangedError
 from loaderkit.formats._index.check import shard_changed
-from loaderkit.formats.indexed import IndexedDataSource
-from loaderkit.formats.record_place import RecordPlace, record_place
+from loaderkit.formats.indexed import IndexedDataSource, RecordPlace
 
 
 def check_encoding(encoding: Any) -> str:
@@ -43,18 +42,9 @@ class TextDataSource(IndexedDataSource):
     """The records of text files; a subclass says what a record of a text is."""
 
     _encoding = "utf-8"
-
     _line = "line"
-
-    @property
-    def _advice(self) -> str:
-        """What the user may do about a text that isn't what is expected."""
-        return ""
-
-    @property
-    def _expected(self) -> str:
-        """What a record is, for errors."""
-        raise NotImplementedError
+    _expected: str  # what a record is, for errors
+    _advice = ""  # what the user may do about a text that isn't what is expected
 
     def _record(self, text: str) -> Any:
         r"""The record of a text that begins with the \n before the line and ends with the \n that ends it.
@@ -98,7 +88,7 @@ class TextDataSource(IndexedDataSource):
 
     def _checked_record(self, key: int, span: bytes) -> Any:
         """The record; raises the error that names it."""
-        place = record_place(self._index, self._ranges, key)
+        place = self._record_place(key)
         try:
             text = self._with_ends(key, str(span, self._encoding))
         except UnicodeDecodeError as error:

@@ -18,7 +18,6 @@ from loaderkit.errors import DataFormatError
 from loaderkit.formats._index.check import shard_changed
 from loaderkit.formats._index.direct_spans import in_disk_order, lie_together
 from loaderkit.formats.indexed import IndexedDataSource
-from loaderkit.formats.record_place import record_place
 
 from .scanner import FRAME, HEAD, TAIL, TFRecordFormat, data_of, data_of_all, have_checksums, have_lengths
 
@@ -105,7 +104,7 @@ class TFRecordDataSource(IndexedDataSource):
                 try:
                     decode_record(one)
                 except Malformed as error:
-                    place = record_place(self._index, self._ranges, key)
+                    place = self._record_place(key)
                     raise DataFormatError(place.says(error.problem, HEAD + error.offset)) from error
             raise
 
@@ -165,7 +164,7 @@ class TFRecordDataSource(IndexedDataSource):
 
     def _check(self, key: int, span: bytes | memoryview) -> None:
         """Raises the error that names the record."""
-        place = record_place(self._index, self._ranges, key)
+        place = self._record_place(key)
         try:
             data_of(span)
         except Malformed as error:

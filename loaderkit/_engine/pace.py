@@ -55,13 +55,7 @@ class Pace:
     """
 
     def __init__(
-        self,
-        *,
-        workers: int,
-        task_rows: int | None,
-        reads: int = 0,
-        calls: int = 0,
-        in_bulk: bool = False,
+        self, *, workers: int, task_rows: int | None, reads: int = 0, calls: int = 0, in_bulk: bool = False
     ) -> None:
         self.workers = workers
         # That begin tasks: without workers the trainer does one task after the other, and reads for later ones.

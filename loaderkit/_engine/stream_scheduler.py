@@ -99,9 +99,8 @@ class StreamScheduler:
         self._streams = {number: stream_of(feed, start[number], takes) for number, feed in feeds.items()}
         self._masks = None if sample is None else Masks(sample, takes)
         self._output_queue = ElementQueue() if groupings else next(iter(self._streams.values())).queues[0]
-        self._reserves = [
-            Reserve(context) for _ in range(len(groupings) + 1)
-        ]  # of reading, and of each Batch
+        # of reading, and of each Batch
+        self._reserves = [Reserve(context) for _ in range(len(groupings) + 1)]
         self._selection = ReadSelection(
             self._streams,
             self._output_queue,
@@ -146,11 +145,7 @@ class StreamScheduler:
         reserve = self._reserves[0].slot(len(indices))
         stream.records = None
         task = ReadStream(
-            id=self._context.new_id(),
-            indices=indices,
-            keys=keys,
-            start=stream.enter(0),
-            reserve=reserve,
+            id=self._context.new_id(), indices=indices, keys=keys, start=stream.enter(0), reserve=reserve
         )
         stream.assign(indices)
         run = queue.add(task.id, expected=0)
@@ -181,12 +176,7 @@ class StreamScheduler:
         return 1 if task.id in self._uses else 0
 
     def _stream_read(
-        self,
-        task: ReadStream,
-        result: StreamRead,
-        queue: ElementQueue,
-        run: QueuedRun,
-        stream: LogicalStream,
+        self, task: ReadStream, result: StreamRead, queue: ElementQueue, run: QueuedRun, stream: LogicalStream
     ) -> None:
         records = len(task.indices)
         if result.nbytes:
@@ -215,12 +205,7 @@ class StreamScheduler:
             queue.give_up(self._empty_limit, "records")
 
     def _batch_made(
-        self,
-        task: MakeBatch,
-        result: BatchMade,
-        queue: ElementQueue,
-        run: QueuedRun,
-        stream: LogicalStream,
+        self, task: MakeBatch, result: BatchMade, queue: ElementQueue, run: QueuedRun, stream: LogicalStream
     ) -> None:
         if result.nbytes:
             self._reserves[task.level].saw(len(task.indices), result.nbytes)

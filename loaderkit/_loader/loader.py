@@ -413,10 +413,7 @@ def _open_reader(loader: DataLoader[Any], **changes: Any) -> Iterator[StreamRead
     settings, plan = variant._settings, variant._plan()
     executor = make_executor(settings, program_of(settings, files_of_workers(settings)))
     reader = StreamReader(
-        lambda: executor,
-        plan,
-        partial(open_scheduler, prefetch=settings.elements_ahead),
-        Quarantine(None),
+        lambda: executor, plan, partial(open_scheduler, prefetch=settings.elements_ahead), Quarantine(None)
     )
     try:
         yield reader

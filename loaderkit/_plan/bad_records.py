@@ -221,9 +221,8 @@ class _Substituted:
     def __init__(self, sampler: Sampler, ledger: Mapping[int, int]) -> None:
         self._sampler = sampler
         self._lost = sorted(ledger)
-        self._instead = np.array(
-            [ledger[index] for index in self._lost], np.int64
-        )  # (n,) in the order of _lost
+        # (n,) in the order of _lost
+        self._instead = np.array([ledger[index] for index in self._lost], np.int64)
         self._indices = np.array(self._lost, np.int64)
 
     def __getitem__(self, index: int) -> RecordMetadata:

@@ -38,9 +38,8 @@ class ShapedStepsAhead:
         self._offsets = [self._offsets_of(size) for size in self._shaped.sizes]  # of each bucket
         self._first = 0
         self._shapes: list[int] = []
-        self._cuts: list[
-            int
-        ] = []  # where the records of each step begin; of a step without any it is planned alone
+        # where the records of each step begin; of a step without any it is planned alone
+        self._cuts: list[int] = []
         self._indices: NDArray[np.int64] = np.empty(0, np.int64)
         self._keys: NDArray[np.int64] = np.empty(0, np.int64)
 

@@ -80,10 +80,8 @@ def limit_from(made: Experiments) -> Limit:
     if is_limiting(made) is False:
         return Limit("trainer", "the trainer's step", limit_of_alone(made).part)
     limit = limit_of(made.here.stats, processors=made.processors, threads=made.threads)
-    if limit.kind in (
-        "trainer",
-        "unknown",
-    ):  # next() never blocks, although steps are slower; or too few steps were made
+    # next() never blocks, although steps are slower; or too few steps were made
+    if limit.kind in ("trainer", "unknown"):
         limit = limit_of_alone(made)
     more = [run.rate for count, run in made.runs.items() if count > made.workers > 0]
     if not more:

@@ -81,11 +81,7 @@ def describe(
     if names and names[-1] not in specs:
         specs[names[-1]] = _first_element(first_element)
     rows += [(name, specs.get(name, "unknown")) for name in names]
-    rows += [
-        ("steps", _steps(plan)),
-        ("shard", _shard(plan.shard)),
-        ("workers", _workers(settings)),
-    ]
+    rows += [("steps", _steps(plan)), ("shard", _shard(plan.shard)), ("workers", _workers(settings))]
     if settings.on_record_error != "raise":
         rows.append(("bad records", f"on_record_error={settings.on_record_error!r:.60}"))
     return Description(tuple(rows))

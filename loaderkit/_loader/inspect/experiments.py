@@ -27,9 +27,8 @@ OpenReader: TypeAlias = "Callable[..., AbstractContextManager[StreamReader[Any, 
 _WARM_SHARE = 0.25  # of an experiment's time, for the queues to fill
 _START_SECONDS = 30.0  # in which all workers have to be ready, beside the one that made the first element
 _STEP_CALLS, _FEWEST_CALLS = 64, 3  # before one result is waited for
-_COPIES_NBYTES = (
-    1 << 30
-)  # of the batches of these calls, which are there at once: 64 of a large one don't fit in memory
+# of the batches of these calls, which are there at once: 64 of a large one don't fit in memory
+_COPIES_NBYTES = 1 << 30
 
 
 def measure(

@@ -33,11 +33,7 @@ def explain_run(stats: Stats, program: Program) -> Explanation:
         stats: of its iterator.
         program: what its workers run.
     """
-    workers, processors, threads = (
-        stats.workers,
-        available_cpus(),
-        _threads(program.read_options, program.source),
-    )
+    processors, threads = available_cpus(), _threads(program.read_options, program.source)
     synchronous = "jax" not in sys.modules
     bottleneck = is_bottleneck(stats, synchronous=synchronous)
     limit = limit_of(stats, processors=processors, threads=threads)
@@ -47,7 +43,7 @@ def explain_run(stats: Stats, program: Program) -> Explanation:
         bottleneck = False
     elif bottleneck is False:  # the device has enough to do, however long next() blocks
         limit = Limit("trainer", "the trainer", limit.part)
-    advice = advice_of(limit, workers=workers, processors=processors, threads=threads)
+    advice = advice_of(limit, workers=stats.workers, processors=processors, threads=threads)
     why = [
         f"next() blocked for {percent(stats.waiting)} of the time, and was ready for {percent(stats.ready)} of steps."
     ]

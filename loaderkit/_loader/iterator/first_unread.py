@@ -19,9 +19,8 @@ from loaderkit.transforms.shape import shape_of
 from .error_notes import explained
 from .open_scheduler import open_scheduler
 
-_MOST_WINDOWS = (
-    1000  # that are made to find an end: elements of Windows behind Windows may never end together
-)
+# that are made to find an end: elements of Windows behind Windows may never end together
+_MOST_WINDOWS = 1000
 
 
 def first_unread(plan: SeekablePlan, position: Position, executor: Executor) -> int:

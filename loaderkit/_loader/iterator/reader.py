@@ -71,9 +71,8 @@ class StreamReader(Generic[P, PlanT]):
         self.executor = find_executor()
         self.position: P = plan.first_position()
         self.moves = 0  # by the user, to another place
-        self.after_next: dict[
-            str, Callable[[Executor], None]
-        ] = {}  # called once, when the next element is made
+        # called once, when the next element is made
+        self.after_next: dict[str, Callable[[Executor], None]] = {}
         self.meter = TrainerMeter()
         self._delivered = DeliveryCounters(0, 0, 0, self.position)  # until the last move
         self._before = self.executor.statistics()  # what others had done there

@@ -177,10 +177,8 @@ def _continued(
     try:
         begin = find_unread(before) if behind is None else behind
         begun = before.sampler.reweighed(begin, ours.written_at(begin), live=False).stages
-    except (
-        ValueError,
-        IndexError,
-    ) as error:  # elements that never end together, or an end behind which these don't go on
+    # elements that never end together, or an end behind which these don't go on
+    except (ValueError, IndexError) as error:
         raise StateError(f"mixture: {error}") from error
     first = next(
         stage.first_index for stage in begun.entries if stage.first_index >= begin and not stage.live

@@ -122,9 +122,8 @@ def _check_reach(plan: SeekablePlan, state: State) -> None:
             )
     if state.streams is None:
         index, stride = state.segments.span_of(state.step)
-        if (
-            index > MOST_INDEX + stride
-        ):  # a stream that ends at 2**62 may end within a step, and this is the next
+        # a stream that ends at 2**62 may end within a step, and this is the next
+        if index > MOST_INDEX + stride:
             raise StateError(f"segments: expected step {state.step} at an index up to 2**62, got {index}")
 
 

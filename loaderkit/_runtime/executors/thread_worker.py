@@ -46,12 +46,7 @@ class ThreadWorker:
     """
 
     def __init__(
-        self,
-        program: Program,
-        arena: Arena,
-        objects: dict[int, Output],
-        tell: Tell,
-        number: int,
+        self, program: Program, arena: Arena, objects: dict[int, Output], tell: Tell, number: int
     ) -> None:
         self.number = number
         self._program = program
@@ -173,9 +168,8 @@ class ThreadWorker:
             while (assignment := self._tasks.get_nowait()) is not None:
                 batches = sum(isinstance(other.task, MakeBatch) for other in waiting)
                 reads = not isinstance(assignment.task, MakeBatch)
-                waiting.insert(
-                    len(waiting) if reads else batches, assignment
-                )  # first the tasks that make a batch
+                # first the tasks that make a batch
+                waiting.insert(len(waiting) if reads else batches, assignment)
         if self._dismissed:
             return False
         for assignment in waiting:

@@ -205,9 +205,8 @@ class Preparation:
     def apply(self) -> None:
         """Sets this state in the calling process."""
         if self.folder is not None:
-            with contextlib.suppress(
-                OSError
-            ):  # removed meanwhile: the worker stays in the trainer's present folder
+            # removed meanwhile: the worker stays in the trainer's present folder
+            with contextlib.suppress(OSError):
                 os.chdir(self.folder)
         sys.path[:] = self.path
         self.modules.apply()

@@ -42,9 +42,8 @@ class Packer:
 
     def __init__(self, known: Collection[str] = ()) -> None:
         self.known = set(known)
-        self.by_value: set[str] = (
-            set()
-        )  # modules that `teach` sent by value, which the other side can't import
+        # modules that `teach` sent by value, which the other side can't import
+        self.by_value: set[str] = set()
 
     def dumps(self, content: Any, buffer_callback: BufferCallback | None = None) -> bytes:
         """The pickle of `content`. buffer_callback: as pickle's, takes the buffers that are sent out of band."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+MOST_INT64 = 2**63 - 1
 MOST_INDEX = 2**62  # for indices, steps and counts, and for the end of a stream
 MOST_STRIDE = 2**60  # for G, the consecutive indices of one step
 

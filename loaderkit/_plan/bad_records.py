@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._order.metadata import RecordMetadata
+from loaderkit._order.metadata import MOST_INT64, RecordMetadata
 from loaderkit.samplers import Sampler
 from loaderkit.samplers.protocol import record_keys_of
 
@@ -34,7 +34,6 @@ _FIRST_SHARE = 1000
 # Candidates planned at once, first and most: most searches end at the first candidate, and a long one shouldn't ask
 # the sampler often. Not measured.
 _FIRST_CHUNK, _LAST_CHUNK = 16, 4096
-_MAX_INDEX = 2**63 - 1
 _NONE: Int64Array = np.empty(0, np.int64)
 
 
@@ -165,7 +164,7 @@ class ReplacementSearch:
         most = self.most if self.stop is None else min(self.most, self.stop - self.start - 1)
         count = min(most - tried, max(_FIRST_CHUNK, min(tried, _LAST_CHUNK)))
         if self.stop is None:
-            count = min(count, _MAX_INDEX - begin - tried)
+            count = min(count, MOST_INT64 - begin - tried)
         if count <= 0:
             return _NONE, _NONE
         indices = np.arange(begin + 1 + tried, begin + 1 + tried + count, dtype=np.int64)

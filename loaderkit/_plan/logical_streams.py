@@ -1,4 +1,4 @@
-"""Which indices a shard reads where operations change the number of rows, and where no Batch groups them.
+"""Which indices a shard reads where operations change the number of rows: its logical streams.
 
 stream  one of S logical streams; the operations before the last Batch run on each stream alone.
 q       consecutive indices that one stream takes before the next stream: G / S at the first start. The state keeps it,
@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._base.numbers import at_least
-from loaderkit._order.sharding import Shard, ShardOptions
+from loaderkit._order.metadata import MOST_INT64
+from loaderkit._order.sharding import Shard
 
 from .batching import Batching, check_shares, check_span
-
-_MAX_INDEX = 2**63 - 1
 
 
 def stream_block(count: int, batching: Batching) -> int:
@@ -101,7 +100,7 @@ class LogicalStreams:
             raise IndexError(f"stream: expected 0 to {self.count - 1}, got {stream}")
         first = self._place_from(stream, max(first_index, self.start))
         last = first + n if self.stop is None else min(first + n, self._place_from(stream, self.stop))
-        if last > first and self._index_at(stream, last - 1) > _MAX_INDEX:
+        if last > first and self._index_at(stream, last - 1) > MOST_INT64:
             raise IndexError(
                 f"first_index: expected indices that aren't past 2**63, got {n} of stream {stream} from "
                 f"{first_index} on"
@@ -133,50 +132,3 @@ class LogicalStreams:
     def _index_at(self, stream: int, place: int) -> int:
         turn, inside = divmod(place, self.q)
         return (turn * self.count + stream) * self.q + inside
-
-
-@dataclass(frozen=True, slots=True)
-class Strided:
-    """The indices of one shard where no Batch groups them: step t gives shard h of H index start + t*H + h.
-
-    start: the first index of step 0: the loader's first index, or that of a later segment. stop: the stream's end, or
-    None. With `shard.drop_remainder` a last step that not all shards have is left out.
-
-    >>> Strided(start=0, stop=8, shard=ShardOptions(1, 3)).indices(0, 5)
-    array([1, 4, 7])
-    >>> Strided(start=0, stop=8, shard=ShardOptions(1, 3, drop_remainder=True)).indices(0, 5)
-    array([1, 4])
-    """
-
-    start: int
-    stop: int | None
-    shard: ShardOptions
-
-    def __post_init__(self) -> None:
-        check_span(self.start, self.stop)
-
-    def indices(self, first_index: int, n: int) -> NDArray[np.int64]:
-        """The shard's next n indices from `first_index` on, fewer at the end.
-
-        Returns int64 (<=n,), ascending. Raises IndexError for indices past 2**63.
-
-        >>> Strided(start=0, stop=None, shard=ShardOptions(1, 3)).indices(5, 2)
-        array([ 7, 10])
-        """
-        count = self.shard.shard_count
-        first = self._step_from(first_index)
-        last = first + n if self.stop is None else min(first + n, self._step_count(self.stop))
-        if last > first and self.start + last * count > _MAX_INDEX:
-            raise IndexError(
-                f"first_index: expected indices that aren't past 2**63, got {n} of this shard from {first_index} on"
-            )
-        return np.arange(first, last, dtype=np.int64) * count + (self.start + self.shard.shard_index)
-
-    def _step_from(self, first_index: int) -> int:
-        ahead = max(0, first_index - self.start - self.shard.shard_index)
-        return -(-ahead // self.shard.shard_count)
-
-    def _step_count(self, stop: int) -> int:
-        if self.shard.drop_remainder:
-            return (stop - self.start) // self.shard.shard_count
-        return self._step_from(stop)

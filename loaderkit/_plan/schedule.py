@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._order.facts import Fill
+from loaderkit._order.metadata import MOST_INT64
 from loaderkit._order.sharding import Shard, ShardOptions
 from loaderkit.samplers import Sampler
 from loaderkit.samplers.protocol import ShapedSampler, record_keys_of
@@ -27,8 +28,6 @@ from .batching import Batching, check_span, shard_rows, shard_spans
 # 0.5 ms plus 85 ns a key, that is 480 to 600 ns a key in calls of 1,024, 165 to 210 of 4,096, 90 to 120 of 16,384 and
 # 80 to 100 of 65,536. A larger block would make the first batch later and gain little.
 BLOCK_INDICES = 16_384
-
-_MAX_INDEX = 2**63 - 1
 
 
 @dataclass(slots=True, eq=False)
@@ -197,7 +196,7 @@ class Schedule:
     def _check_index(self, index: int) -> None:
         if index < self.start:
             raise IndexError(f"index: expected {self.start} (the stream's first) or more, got {index}")
-        if index > _MAX_INDEX - self.batching.stride:
+        if index > MOST_INT64 - self.batching.stride:
             raise IndexError(f"index: expected a step that ends before 2**63, got one that begins at {index}")
 
     def _records_present(self, index: int) -> int:
@@ -311,7 +310,7 @@ class StepsAhead:
 
     def _steps_to_plan(self, index: int) -> int:
         schedule = self.schedule
-        limit = _MAX_INDEX if schedule.stop is None else schedule.stop
+        limit = MOST_INT64 if schedule.stop is None else schedule.stop
         return min(self._ahead, (limit - index) // schedule.batching.stride) if index >= schedule.start else 0
 
     def _plan(self, index: int, steps: int) -> bool:

@@ -13,9 +13,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from loaderkit._base.numbers import at_least
+from loaderkit._order.metadata import MOST_INT64
 from loaderkit.errors import StateError
-
-_MAX_INT = 2**63 - 1
 
 
 class Segment(NamedTuple):
@@ -84,7 +83,7 @@ class Segments:
                 "step: the first index of a step can't be computed, as an operation changes the number of rows"
             )
         index = segment.first_index + (step - segment.first_step) * segment.stride
-        if index > _MAX_INT - segment.stride:
+        if index > MOST_INT64 - segment.stride:
             raise IndexError(
                 f"step: expected one with indices that aren't past 2**63, got {step}, which starts at index {index}"
             )
@@ -144,7 +143,7 @@ class Segments:
                 "skip: the first index of a step can't be computed, as an operation changes the number of rows"
             )
         stride = self.stride_of(step)
-        if index + steps * stride > _MAX_INT - stride:
+        if index + steps * stride > MOST_INT64 - stride:
             raise IndexError(
                 f"skip: expected an end that isn't past 2**63, got {steps} steps from index {index} on"
             )
@@ -203,9 +202,9 @@ def _checked(place: int, entry: Segment) -> Segment:
     step, index, stride = entry
     name = f"segments[{place}]"
     return Segment(
-        at_least(f"{name}.first_step", step, 0, below=_MAX_INT + 1),
-        None if index is None else at_least(f"{name}.first_index", index, 0, below=_MAX_INT + 1),
-        at_least(f"{name}.stride", stride, 1, below=_MAX_INT + 1),
+        at_least(f"{name}.first_step", step, 0, below=MOST_INT64 + 1),
+        None if index is None else at_least(f"{name}.first_index", index, 0, below=MOST_INT64 + 1),
+        at_least(f"{name}.stride", stride, 1, below=MOST_INT64 + 1),
     )
 
 

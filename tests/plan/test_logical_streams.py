@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from loaderkit._order.sharding import ShardOptions
 from loaderkit._plan.batching import Batching, InnerBatch
-from loaderkit._plan.logical_streams import LogicalStreams, Strided, check_streams, stream_block
+from loaderkit._plan.feeds import ShardIndices
+from loaderkit._plan.logical_streams import LogicalStreams, check_streams, stream_block
 from loaderkit._plan.schedule import Schedule
+from loaderkit._plan.segments import Segments
 from loaderkit.samplers import SequentialSampler
 
 PLANS = st.builds(
@@ -144,19 +146,20 @@ def test_without_a_batch_a_shards_indices_are_those_of_the_schedule(
         schedule = Schedule(SequentialSampler(start + length + 1), batching, shard, start, start + length)
         parts = [schedule.rows_at(first) for first in range(start, start + length, count)]
         expected = [part.indices.tolist() for part in parts if part is not None]
-        strided = Strided(start, start + length, shard)
+        strided = ShardIndices(Segments([(0, start, count)]), step=0, stop=start + length, shard=shard)
         found: list[int] = []
-        while len(more := strided.indices(found[-1] + 1 if found else 0, n)):
+        while len(more := strided.next(n)):
             assert more.dtype == np.int64
             found += more.tolist()
         assert found == [index for indices in expected for index in indices]
-        assert strided.indices(start + length, n).tolist() == []
+        assert strided.next(n).tolist() == []
 
 
 def test_far_from_the_start_costs_nothing_more() -> None:
     """Indices past 10^12 are reached by arithmetic, in streams and in strides."""
     assert LogicalStreams(4, 64, 0, None).indices(3, 10**12, 2).tolist() == [10**12 + 192, 10**12 + 193]
-    assert Strided(0, None, ShardOptions(1, 4)).indices(10**12, 2).tolist() == [10**12 + 1, 10**12 + 5]
+    far = ShardIndices(Segments([(0, 0, 4)]), step=10**12 // 4, stop=None, shard=ShardOptions(1, 4))
+    assert far.next(2).tolist() == [10**12 + 1, 10**12 + 5]
 
 
 def test_an_index_past_the_last_is_an_index_error() -> None:
@@ -164,7 +167,7 @@ def test_an_index_past_the_last_is_an_index_error() -> None:
     with pytest.raises(IndexError, match=r"past 2\*\*63"):
         LogicalStreams(2, 3, 0, None).indices(0, 2**63 - 10, 20)
     with pytest.raises(IndexError, match=r"past 2\*\*63"):
-        Strided(0, None, ShardOptions(0, 2)).indices(2**63 - 10, 20)
+        ShardIndices(Segments([(0, 2**63 - 10, 2)]), step=0, stop=None, shard=ShardOptions(0, 2)).next(20)
     with pytest.raises(IndexError, match="stream: expected 0 to 1, got 2"):
         LogicalStreams(2, 3, 0, None).indices(2, 0, 1)
 
@@ -182,6 +185,3 @@ def test_a_malformed_plan_is_refused(numbers: tuple[int, int, int, int | None], 
     """Each argument is checked by name."""
     with pytest.raises(ValueError, match=text):
         LogicalStreams(*numbers)
-    if text.startswith(("start", "stop")):
-        with pytest.raises(ValueError, match=text):
-            Strided(numbers[2], numbers[3], ShardOptions(0, 1))

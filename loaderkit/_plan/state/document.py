@@ -23,6 +23,7 @@ from typing import Any
 
 from loaderkit._base.canonical_json import digest
 from loaderkit._order.facts import Cursor
+from loaderkit._order.metadata import MOST_INT64
 from loaderkit._order.mixture.stages import MixtureStages
 from loaderkit._plan.bad_records import NO_BAD_RECORDS, BadRecords
 from loaderkit._plan.ledger import Ledger
@@ -55,7 +56,6 @@ _FIELDS = (
 )
 _STEADY = ("sampler", "source", "operations", "streams", "parameters")  # equal in all states of an iterator
 _VERSIONED = ("loaderkit", "numpy", "python")
-_MAX_INT = 2**63 - 1
 # Bounds that a damaged document can't exceed, far above any real pipeline.
 _MAX_CURSOR = 64  # integers of a cursor
 _MAX_OPERATIONS = 1000
@@ -221,7 +221,7 @@ def _read(document: dict[str, Any], *, digest_missing: bool) -> State:
 
 
 def _integer(value: Any, name: str, *, least: int = 0) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _MAX_INT:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= MOST_INT64:
         raise StateError(f"{name}: expected an integer from {least} to 2**63 - 1, got {value!r:.80}")
     return value
 

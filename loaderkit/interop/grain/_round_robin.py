@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._plan.keys_ahead import KeysAhead
+from loaderkit._plan.feeds import KeysAhead
 from loaderkit._plan.schedule import StepRecords
 from loaderkit.samplers import Sampler
 

@@ -272,18 +272,8 @@ class Dispatcher:
                 self._end_task(in_flight, in_flight.given_up())
         return [in_flight.task for in_flight in lost]
 
-    def fence(
-        self,
-        worker: WorkerId,
-        reason: str,
-        *,
-        begun: int | None,
-        at: int | None,
-        instead: tuple[int, int] | None = None,
-        retry: bool,
-        late: bool,
-    ) -> list[Task]:
-        """As `take_back`, for a worker that cannot be stopped: its slots are held until `release` is called."""
+    def fence(self, worker: WorkerId) -> None:
+        """Holds the slots of a worker that cannot be stopped until `release` is called; `take_back` its tasks then."""
         lost = self._workers.get(worker, {})
         self._fenced_slots[worker] = held = []
         for in_flight in lost.values():
@@ -297,7 +287,6 @@ class Dispatcher:
             if in_flight.task.reserve is not None and self._slots is not None:
                 self._slots.free(in_flight.task.reserve)
                 in_flight.task = in_flight.task._replace(reserve=None)
-        return self.take_back(worker, reason, begun=begun, at=at, instead=instead, retry=retry, late=late)
 
     def release(self, worker: WorkerId) -> None:
         """A worker that was fenced can't write any more."""

@@ -71,7 +71,7 @@ class KillWorker:
 
 @dataclass(frozen=True, slots=True)
 class WorkerLost:
-    """Tell the dispatcher that a worker is lost, as `Dispatcher.take_back` or, if `fenced`, `Dispatcher.fence`; log it.
+    """Tell the dispatcher that a worker is lost, by `take_back`, if `fenced` after `fence`; log it.
 
     fenced    it may still write; tell it to begin nothing more
     reason    what is known of why

@@ -425,7 +425,7 @@ class World(Reach):
         """
         for place in range(len(self.hands[worker].tasks) if scribbling else 0):
             self._scribble(worker, place)
-        self._lose(worker, begun, at, retry=True, late=False, tell=self.dispatcher.take_back)
+        self._lose(worker, begun, at, retry=True, late=False)
 
     def fence(self, worker: int, *, begun: int | None, at: int | None, retry: bool) -> None:
         """A worker can't be stopped. It may write until it is released."""
@@ -433,12 +433,11 @@ class World(Reach):
         hand = self.hands[worker]
         in_batch = begun is not None and isinstance(hand.tasks[begun].task, MakeBatch)
         retry = retry and not (in_batch and not self.reserves)
-        self._lose(worker, begun, at, retry=retry, late=True, tell=self.dispatcher.fence)
+        self.dispatcher.fence(worker)
+        self._lose(worker, begun, at, retry=retry, late=True)
         self.fenced[worker] = hand
 
-    def _lose(
-        self, worker: int, begun: int | None, at: int | None, *, retry: bool, late: bool, tell: Any
-    ) -> None:
+    def _lose(self, worker: int, begun: int | None, at: int | None, *, retry: bool, late: bool) -> None:
         hand = self.hands.pop(worker)
         self.stale += [(worker, a.task.id, a.attempt) for a in hand.tasks]
         task, index = None, None
@@ -447,7 +446,7 @@ class World(Reach):
             task = assignment.task.id
             index = None if at is None else pick(assignment.task.indices.tolist(), at)
             self._suspect(assignment, index if assignment.suspect else None, retry, late)
-        lost = tell(worker, "SIGKILL", begun=task, at=index, retry=retry, late=late)
+        lost = self.dispatcher.take_back(worker, "SIGKILL", begun=task, at=index, retry=retry, late=late)
         assert [task.id for task in lost] == [a.task.id for a in hand.tasks]
 
     def _suspect(self, assignment: Assignment, at: int | None, retry: bool, late: bool) -> None:

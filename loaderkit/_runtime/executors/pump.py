@@ -28,8 +28,7 @@ from loaderkit._engine.worker_decisions import (
 )
 from loaderkit.errors import WorkerError
 
-from .worker import DescriptorWorker, Worker
-from .worker_kind import Shared
+from .worker import DescriptorWorker, Shared, Worker
 from .worker_log import error_of
 
 if TYPE_CHECKING:
@@ -300,8 +299,8 @@ class Pump:
         self._state.lost += 1
         if lost.fenced:
             worker.dismiss()  # a thread then begins nothing more
-        tell = self._dispatcher.fence if lost.fenced else self._dispatcher.take_back
-        tell(
+            self._dispatcher.fence(lost.number)
+        self._dispatcher.take_back(
             lost.number,
             lost.reason,
             begun=None if lost.begun is None else lost.begun.id,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from .counters import PoolCounters, WorkerCounters
-from .text import html_of, line_of, lines_of
+from .text import html_of, line_of, lines_of, rows_of
 from .trainer import Exposed, TrainerCounters
 
 _NS = 1e9
@@ -290,10 +290,10 @@ class Stats:
         return line_of(self)
 
     def __str__(self) -> str:
-        return "\n".join(lines_of(self))
+        return "\n".join(lines_of(rows_of(self)))
 
     def _repr_html_(self) -> str:
-        return html_of(self)
+        return html_of(rows_of(self))
 
 
 def _over(part: float | None, whole: float | None) -> float | None:

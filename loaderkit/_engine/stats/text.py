@@ -1,6 +1,7 @@
 """The figures of a `Stats` as text and HTML."""
 
 import html
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -83,19 +84,18 @@ def rows_of(stats: "Stats") -> list[tuple[str, str]]:
     return rows
 
 
-def lines_of(stats: "Stats") -> list[str]:
+def lines_of(rows: Sequence[tuple[str, str]]) -> list[str]:
     """The rows as aligned lines."""
-    rows = rows_of(stats)
     width = max(len(name) for name, _ in rows)
     return [f"{name.ljust(width)}  {text}" for name, text in rows]
 
 
-def html_of(stats: "Stats") -> str:
+def html_of(rows: Sequence[tuple[str, str]]) -> str:
     """The rows as a table."""
     cells = "".join(
         f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
         f"<td style='text-align:left'>{html.escape(text)}</td></tr>"
-        for name, text in rows_of(stats)
+        for name, text in rows
     )
     return f"<table>{cells}</table>"
 

@@ -1,17 +1,16 @@
 """`loader.describe()`: what a loader does, part by part, as text and HTML."""
 
-import html
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from loaderkit._engine.stats.text import html_of, lines_of
 from loaderkit._order.sharding import Shard, ShardBlocks
 from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit._runtime.worker.program import Program
 from loaderkit.transforms.base import operation_name
 
-from .follow import Followed, follow
-from .spec_text import spec_text
+from .follow import Followed, follow, spec_text
 
 if TYPE_CHECKING:
     from loaderkit._loader.settings import LoaderSettings
@@ -27,16 +26,10 @@ class Description:
     rows: tuple[tuple[str, str], ...]
 
     def __str__(self) -> str:
-        width = max(len(name) for name, _ in self.rows)
-        return "\n".join(f"{name.ljust(width)}  {text}" for name, text in self.rows)
+        return "\n".join(lines_of(self.rows))
 
     def _repr_html_(self) -> str:
-        cells = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
-            f"<td style='text-align:left'>{html.escape(text)}</td></tr>"
-            for name, text in self.rows
-        )
-        return f"<table>{cells}</table>"
+        return html_of(self.rows)
 
 
 def describe(

@@ -1,6 +1,6 @@
-"""The parts of a stream: the sources that a sampler reads in turns."""
+"""The parts of a stream, the sources that a sampler reads in turns; and whether they are the data source's own."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -96,3 +96,36 @@ def parts_of_stream(source: Any, sampler: Sampler) -> Parts | None:
         return None
     filled = len(names) if ends is None else np.count_nonzero(np.diff(ends, prepend=0))
     return Parts(names, ends) if filled > 1 else None
+
+
+def check_parts(sampler: Sampler, source: Any) -> None:
+    """ValueError where a sampler takes its turns among other parts than those that the source has.
+
+    A mixture is compared by the names of its components, and where the source has no names, as InterleavedSampler is,
+    if it has as many parts. A mixture whose offsets were given is of no ConcatDataSource.
+
+    >>> from loaderkit.samplers import SequentialSampler
+    >>> check_parts(SequentialSampler(3), [5, 6, 7])
+    """
+    whole = concatenated(source)
+    if whole is None:
+        return
+    names: Sequence[object]
+    lengths, mixed = part_lengths_of(sampler), components_of(sampler)
+    if lengths is not None:
+        argument, starts = "lengths", (lengths.cumsum() - lengths).tolist()
+        names = whole.names or range(len(starts))
+    elif mixed is not None and mixed.concatenated:
+        argument, starts, names = "components", [*mixed.offsets.values()], mixed.names
+    else:
+        return
+    parts = whole._starts.tolist()
+    theirs = whole.names or names
+    if len(starts) != len(parts) or {*names} != {*theirs}:
+        return
+    for name, start, part, begin in zip(names, starts, theirs, parts, strict=True):
+        if (name, start) != (part, begin):
+            raise ValueError(
+                f"{argument}: expected the source's parts in their order, here {part!r} from record {begin} on, got "
+                f"{name!r} from record {start} on; give them in one order to both, as lk.mix does, and len() of each"
+            )

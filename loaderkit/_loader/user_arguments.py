@@ -23,7 +23,7 @@ from loaderkit.transforms.base import Map, draws, operation_name
 from loaderkit.transforms.operations import Operation, as_operations
 from loaderkit.transforms.shape import shape_of
 
-from .parts_fit import check_parts
+from .parts import check_parts
 from .planned_shapes import with_planned_shapes
 from .settings import LoaderSettings
 

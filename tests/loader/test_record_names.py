@@ -11,8 +11,8 @@ import pytest
 
 import loaderkit as lk
 from loaderkit._loader.loader import variant_of
-from loaderkit._runtime.executors import record_names as names
-from loaderkit._runtime.executors.record_names import RecordNames
+from loaderkit._runtime.executors import worker_log as names
+from loaderkit._runtime.executors.worker_log import RecordNames
 from loaderkit._source.naming import namer_of
 from loaderkit.testing.watched_source import WatchedSource
 

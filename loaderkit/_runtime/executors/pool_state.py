@@ -18,7 +18,7 @@ import itertools
 import socket
 import threading
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import InitVar, dataclass, field, replace
 
 from loaderkit._base.system.descriptors import above_standard
 from loaderkit._base.system.limits import naming_limits
@@ -28,11 +28,11 @@ from loaderkit._engine.supervisor import WorkerSupervisor
 from loaderkit._runtime.memory.arena import Arena
 from loaderkit._runtime.worker.task_runner import Output
 
-from .worker import Worker
-from .worker_kind import WorkerKind
+from .worker import Worker, WorkerKind
 from .worker_log import WorkerLog
 
 
+@dataclass(eq=False)
 class PoolState:
     """The state of a pool, apart from what every executor has.
 
@@ -48,40 +48,31 @@ class PoolState:
     Raises OSError where the system gives no further channel.
     """
 
-    def __init__(
-        self,
-        lock: threading.RLock,
-        *,
-        kind: WorkerKind,
-        supervisor: WorkerSupervisor[Worker],
-        dispatcher: Dispatcher,
-        arena: Arena,
-        worker_log: WorkerLog,
-        objects: dict[int, Output],
-        streams: set[int],
-        places: int,
-        names: Sequence[str],
-    ) -> None:
-        self.lock = lock
-        self.changed = threading.Condition(lock)
-        self.kind = kind
-        self.supervisor = supervisor
-        self.dispatcher = dispatcher
-        self.arena = arena
-        self.worker_log = worker_log
-        self.objects = objects
-        self.streams = streams
-        self._names = names
-        self.stopping = False
-        self.failed = False
-        self.error: Exception | None = None  # why it failed, as long as a stream is open
-        self.thread: threading.Thread | None = None  # the pump's
-        self.ended = threading.Event()  # of that thread: it has done all that it will do
-        self.lost = 0  # workers
+    lock: threading.RLock
+    kind: WorkerKind
+    supervisor: WorkerSupervisor[Worker]
+    dispatcher: Dispatcher
+    arena: Arena
+    worker_log: WorkerLog
+    objects: dict[int, Output]
+    streams: set[int]
+    places: InitVar[int]
+    names: Sequence[str]
+    stopping: bool = False
+    failed: bool = False
+    error: Exception | None = None  # why it failed, as long as a stream is open
+    thread: threading.Thread | None = None  # the pump's
+    ended: threading.Event = field(
+        default_factory=threading.Event
+    )  # of that thread: it has done all it will do
+    lost: int = 0  # workers
+
+    def __post_init__(self, places: int) -> None:
+        self.changed = threading.Condition(self.lock)
         # By number, of the workers that haven't ended: a replacement has the place of the one that it replaces.
         self._places: dict[int, int] = {}
-        self._ended_counters = WorkerCounters(kind=kind.name, cpu=0)
-        self._ended_by_place = [WorkerCounters(place, kind.name, cpu=0) for place in range(places)]
+        self._ended_counters = WorkerCounters(kind=self.kind.name, cpu=0)
+        self._ended_by_place = [WorkerCounters(place, self.kind.name, cpu=0) for place in range(places)]
         with naming_limits("the channel that wakes the loader's pump"), above_standard():
             self._wake_up, self.woken = socket.socketpair()
         self._wake_up.setblocking(False)
@@ -109,7 +100,7 @@ class PoolState:
 
     def keep_counters(self, worker: Worker) -> None:
         """Adds what a worker did to that of all that have ended."""
-        counted = replace(worker.counters(self._names), task=None, phase=ENDED, memory=None)
+        counted = replace(worker.counters(self.names), task=None, phase=ENDED, memory=None)
         self._ended_counters = self._ended_counters.plus(counted)
         place = self._places.pop(counted.number)
         self._ended_by_place[place] = self._ended_by_place[place].plus(replace(counted, number=place))
@@ -117,7 +108,7 @@ class PoolState:
     def counters(self) -> tuple[list[WorkerCounters], WorkerCounters, list[WorkerCounters]]:
         """Of the present workers, of those that have ended together, and of each place."""
         present = {**self.supervisor.workers, **self.supervisor.fenced}
-        workers = [present[number].counters(self._names) for number in sorted(present)]
+        workers = [present[number].counters(self.names) for number in sorted(present)]
         places = [*self._ended_by_place]
         for worker in workers:  # one that is fenced has the place of its replacement, which comes behind it
             place = self._places[worker.number]

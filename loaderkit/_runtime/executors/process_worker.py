@@ -33,12 +33,14 @@ from .worker import (
     NumericsKnown,
     ReplacementRequested,
     SetupFailed,
+    Shared,
     SpaceRequested,
+    Started,
     TaskFinished,
     Worker,
+    WorkerKind,
     WorkerReady,
 )
-from .worker_kind import Shared, Started, WorkerKind
 
 _CHUNK = 1 << 20  # bytes read from a channel at once
 # That a worker remembers. Without a limit its memory would grow with batches of ever new shapes; a smaller one sends

@@ -20,7 +20,6 @@ from loaderkit._engine.in_flight import before, record_number
 from loaderkit._engine.stats.counters import STARVING, TELLING, WAITING, WORKING, WorkerCounters
 from loaderkit._engine.task import Discarded, MakeBatch, Slot, Task, TaskResult, failed, with_failure
 from loaderkit._order.facts import Failure
-from loaderkit._runtime.memory.arena import Arena
 from loaderkit._runtime.worker.bad_record_handler import NO_RECORD
 from loaderkit._runtime.worker.heartbeat import Progress
 from loaderkit._runtime.worker.meter import Meter, counters
@@ -28,8 +27,16 @@ from loaderkit._runtime.worker.program import Program
 from loaderkit._runtime.worker.task_runner import Output, TaskRunner
 from loaderkit.errors import WorkerError
 
-from .worker import ReplacementRequested, SetupFailed, TaskFinished, Worker, WorkerReady
-from .worker_kind import Shared, Started, Tell, WorkerKind
+from .worker import (
+    ReplacementRequested,
+    SetupFailed,
+    Shared,
+    Started,
+    TaskFinished,
+    Worker,
+    WorkerKind,
+    WorkerReady,
+)
 
 _END_SECONDS = 1.0  # to end by themselves: longer than processes get, as threads can't be killed
 
@@ -45,14 +52,10 @@ class ThreadWorker:
         number: of the worker.
     """
 
-    def __init__(
-        self, program: Program, arena: Arena, objects: dict[int, Output], tell: Tell, number: int
-    ) -> None:
+    def __init__(self, program: Program, shared: Shared, number: int) -> None:
         self.number = number
         self._program = program
-        self._arena = arena
-        self._objects = objects
-        self._tell = tell
+        self._arena, self._objects, self._tell = shared
         self._progress = Progress()
         self._meter = Meter()
         self._wait_beats = 0  # how often it said that it waits, and isn't stuck: that is progress too
@@ -215,7 +218,7 @@ def thread_kind(program: Program) -> WorkerKind:
     """Threads of the trainer, which run the program itself."""
 
     def start(shared: Shared, number: int, started: Started) -> Worker:
-        worker = ThreadWorker(program, shared.arena, shared.objects, shared.tell, number)
+        worker = ThreadWorker(program, shared, number)
         started(number, worker)  # first: the thread may report at once
         worker.start()
         return worker

@@ -1,16 +1,18 @@
-"""What the pool needs of a worker, and the events that a worker reports."""
+"""What the pool needs of a worker and of a kind of workers, and the events that a worker reports."""
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from loaderkit._engine.dispatcher import Assignment
 from loaderkit._engine.stats.counters import WorkerCounters
 from loaderkit._engine.task import Discarded, Slot, TaskResult
+from loaderkit._runtime.memory.arena import Arena
 from loaderkit._runtime.worker.heartbeat import Progress
+from loaderkit._runtime.worker.program import Program
 from loaderkit._runtime.worker.task_runner import Output
 
 
@@ -142,3 +144,39 @@ class DescriptorWorker(Worker, Protocol):
     def has_ended(self, timeout: float) -> bool:
         """Whether it has ended; waits so many seconds for it."""
         ...
+
+
+Tell = Callable[[Worker, Event], None]
+Started = Callable[[int, Worker], None]
+
+
+class Shared(NamedTuple):
+    """What the workers of a pool are given.
+
+    arena: the loader's memory. objects: the outputs in this process, by task. tell: called with (worker, event) by
+    workers that aren't heard through descriptors, in a thread of theirs.
+    """
+
+    arena: Arena
+    objects: dict[int, Output]
+    tell: Tell
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerKind:
+    """A kind of worker.
+
+    name: "process" or "thread". waits_on_descriptors: whether its workers are DescriptorWorkers, which are heard and
+    killed through descriptors; others call `Shared.tell`. killable: whether a worker can be ended in mid-task.
+    end_seconds: for all workers of a pool together to end by themselves.
+    start: starts the worker of a number, and calls the last argument with both as soon as it may report; an OSError,
+    RuntimeError or MemoryError where the system refuses.
+    runs: whether its workers, as they were told to start, run a program.
+    """
+
+    name: str
+    waits_on_descriptors: bool
+    killable: bool
+    end_seconds: float
+    start: Callable[[Shared, int, Started], Worker]
+    runs: Callable[[Program], bool]

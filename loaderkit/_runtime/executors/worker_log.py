@@ -1,14 +1,52 @@
 """What the log and the errors say of workers that are hired, lost, replaced, or make no progress."""
 
 import logging
+import threading
 from collections.abc import Sequence
 
+from loaderkit._base.notes import keyed
 from loaderkit._base.system.limits import inherited_limits
 from loaderkit._engine.task import MakeBatch, Task
 from loaderkit._engine.worker_decisions import GiveUp, StallWarning, WorkerLost, WorkerSnapshot
+from loaderkit._source.naming import Namer
 from loaderkit.errors import WorkerError, WorkerTimeoutError
 
-from .record_names import RecordNames
+_ANSWER_SECONDS = 1.0  # a longer time names records of slower sources, and blocks the pump once as long
+
+
+class RecordNames:
+    """Asks for the names of records.
+
+    Args:
+        name: gives the source's name of a record; None if it has no names: then no thread is needed.
+
+    >>> RecordNames({3: "cat.jpg"}.get).keyed([3, 4])
+    ["3 'cat.jpg'", '4']
+    """
+
+    def __init__(self, name: Namer | None) -> None:
+        self._name = name
+
+    def keyed(self, keys: Sequence[int]) -> list[str]:
+        """The record keys as texts, each with its name if it has one."""
+        names = None if self._name is None else self._asked(self._name, keys)
+        return [keyed(key, name) for key, name in zip(keys, names or [None] * len(keys), strict=True)]
+
+    def _asked(self, name: Namer, keys: Sequence[int]) -> list[str | None] | None:
+        answers: list[list[str | None]] = []
+        asking = threading.Thread(
+            target=lambda: answers.append([name(key) for key in keys]), name="loaderkit-names", daemon=True
+        )
+        try:
+            asking.start()
+            asking.join(_ANSWER_SECONDS)
+        except RuntimeError:  # the process may have no further thread
+            return None
+        if not answers:
+            self._name = None
+            return None
+        return answers[0]
+
 
 _log = logging.getLogger("loaderkit")
 _MOST_KEYS = 8  # record keys that a message names: enough to find the records, on a line that can be read

@@ -33,7 +33,6 @@ from .executor import Executor, NextResult, Stream
 from .pool_state import PoolState
 from .process_worker import process_kind
 from .pump import start_pump
-from .record_names import RecordNames
 from .restart_policy import RestartPolicy
 from .thread_worker import thread_kind
 from .worker import (
@@ -47,7 +46,7 @@ from .worker import (
     Worker,
     WorkerReady,
 )
-from .worker_log import WorkerLog
+from .worker_log import RecordNames, WorkerLog
 
 if TYPE_CHECKING:
     from loaderkit._runtime.feeder.feeder import Feeder

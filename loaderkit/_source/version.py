@@ -44,7 +44,7 @@ def version_of(source: Any) -> dict[str, Any]:
 
 def _file_versions(source: Any) -> Iterator[Any]:
     """Those of the source, and of the sources and files that it is made of."""
-    if not type(source).__module__.startswith(("loaderkit.sources.", "loaderkit.formats._datasets.")):
+    if not type(source).__module__.startswith(("loaderkit.sources.", "loaderkit.formats.")):
         return
     if callable(told := getattr(type(source), "file_versions", None)):
         yield told(source)

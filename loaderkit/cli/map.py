@@ -17,7 +17,7 @@ from loaderkit._base.system.made_folder import MADE, Made
 from loaderkit.formats import registry
 from loaderkit.formats._writing.dropped import list_path
 from loaderkit.formats._writing.shard_jobs import sync
-from loaderkit.formats._writing.written_index import write_index
+from loaderkit.formats._writing.written_index import drop_index, write_index
 from loaderkit.formats.map_shards import map_shards
 
 from .exit_status import ExitStatus, UsageError
@@ -81,6 +81,7 @@ def run(options: argparse.Namespace) -> int:
                 on_record_error=options.on_error,
                 overwrite=True,
             )
+    drop_index([*map(os.path.abspath, targets)], name)
     for path, target in zip(made, targets, strict=True):
         os.replace(path, target)
     for parent in {os.path.dirname(os.path.abspath(target)) for target in targets}:

@@ -16,7 +16,7 @@ from loaderkit.formats._writing.shard_jobs import DONE, sync
 from loaderkit.formats._writing.shard_stream import write_by_size
 from loaderkit.formats._writing.source_shard import SourceShards
 from loaderkit.formats._writing.write_format import WriteFormat, write_format
-from loaderkit.formats._writing.written_index import write_index
+from loaderkit.formats._writing.written_index import drop_index, write_index
 
 from .exit_status import ExitStatus, UsageError
 from .open_source import shown_name
@@ -72,6 +72,7 @@ def write_split(options: argparse.Namespace, source: Any, data_format: str, out:
             records = write_by_size(encoded, form, encoder, paths, most, options.records)
             names = [_name(options, form, place) for place in range(len(records))]
         nbytes = [os.path.getsize(_partial(options, name)) for name in names]
+        drop_index([*map(os.path.abspath, names)], form.name)
         _finish(options, names)
         write_index([*map(os.path.abspath, names)], form.name, options.processes)
     out.document(

@@ -21,7 +21,7 @@ from loaderkit.formats._writing.record_stream import encoded_records, first_reco
 from loaderkit.formats._writing.shard_jobs import sync
 from loaderkit.formats._writing.shard_stream import write_shard
 from loaderkit.formats._writing.write_format import RecordEncoder, WriteFormat
-from loaderkit.formats._writing.written_index import write_index
+from loaderkit.formats._writing.written_index import drop_index, write_index
 from loaderkit.transforms import Map
 
 from .exit_status import UsageError
@@ -110,6 +110,7 @@ def _write(path: str, form: WriteFormat, encoder: RecordEncoder, encoded: Iterab
         with partial_file(path) as partial:
             written = write_shard(encoded, form, encoder, partial)
             sync(partial)
+            drop_index([os.path.abspath(path)], form.name)
         sync(folder)
         write_index([os.path.abspath(path)], form.name)
         return written

@@ -33,7 +33,7 @@ from ._writing.write_format import write_format
 from .map_shards import shard_count
 from .write import asked_for, checked_sizes, write
 
-_OURS = rf"finished/({CARD}|[\w-]+(\.partial)?/([^/]*\.\w+(\.parts/.*)?|spool)?)?"
+_OURS = rf"finished/({CARD}|[\w-]+(\.partial)?/([^/]*\.\w+(\.parts/([^/]*\.(part|partial))?)?|spool)?)?"
 SAMPLED = 64  # records, spread over a split, from which the features are told
 INDEX = ".lkx"
 

@@ -1,6 +1,8 @@
 """What lk.write made has checksums: its fingerprint is exact, and bytes that differ are noticed where they are read."""
 
+import errno
 import os
+import pickle
 import shutil
 from pathlib import Path
 
@@ -131,3 +133,91 @@ def test_a_file_that_is_no_index_stays(tmp_path):
     (tmp_path / "a.jsonl.lkx").write_text("mine")
     lk.write(records("jsonl"), tmp_path / "a.jsonl")
     assert (tmp_path / "a.jsonl.lkx").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["jsonl", "tar", "tfrecord", "parquet", "arrow", "array_record"])
+def test_a_run_reads_the_set_that_it_opened_or_says_so(tmp_path, name):
+    """A set that is replaced before its workers start, by one of the same sizes and samples, is an error."""
+    folder = written(tmp_path / "set", name)
+    with lk.load(lk.open(folder), batch_size=10, num_epochs=1, worker_count=1) as loader:
+        lk.write(records(name, OTHERS[0]), folder, format=name, shards=1, overwrite=True)
+        with pytest.raises(
+            (lk.errors.FileChangedError, lk.errors.TransportError), match=r"run began|chang|was"
+        ):
+            list(loader)
+
+
+@pytest.mark.parametrize("name", ["jsonl", "parquet"])
+@pytest.mark.parametrize("way", ["write", "convert"])
+def test_a_file_never_lies_beside_the_index_of_other_bytes(tmp_path, monkeypatch, name, way):
+    """Whatever stops its overwriting: before the file has its name the old index goes, the new one comes after."""
+    path, new = tmp_path / f"a.{name}", tmp_path / f"new.{name}"
+    lk.write(records(name), path)
+    lk.write(records(name, OTHERS[0]), new)
+    real, seen = os.replace, []
+
+    def watched(source, target):
+        if os.fspath(target) == str(path):
+            seen.append([each for each in os.listdir(tmp_path) if each.endswith(f"a.{name}.lkx")])
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", watched)
+    if way == "write":
+        lk.write(records(name, OTHERS[0]), path, overwrite=True)
+    else:
+        assert cli.main(["convert", str(new), str(path), "--overwrite"]) == 0
+    assert seen == [[]]
+    assert lk.open(path)[OTHERS[0]]["label"] == lk.open(new)[OTHERS[0]]["label"] == 100_000_708
+
+
+def test_without_what_computes_checksums_no_old_index_stays(tmp_path, monkeypatch):
+    """It would refuse the new records."""
+    path = tmp_path / "a.jsonl"
+    lk.write(records("jsonl"), path)
+    with monkeypatch.context() as patch:
+        patch.setattr("loaderkit.formats._writing.written_index.has_fast_crc32c", lambda: False)
+        lk.write(records("jsonl", OTHERS[0]), path, overwrite=True)
+    assert lk.open(path)[OTHERS[0]]["label"] == 100_000_708
+
+
+def test_a_folder_of_parquet_files_is_still_one_for_other_libraries(tmp_path):
+    """The index of a single file has a hidden name."""
+    pq = pytest.importorskip("pyarrow.parquet")
+    for place in range(2):
+        lk.write([{"x": place}], tmp_path / f"{place}.parquet")
+    assert pq.read_table(tmp_path)["x"].to_pylist() == [0, 1]
+    assert "checksums" in lk.open(tmp_path / "1.parquet").fingerprint()
+
+
+@pytest.mark.parametrize("name", ["parquet", "arrow"])
+def test_tables_are_read_without_the_index_that_they_were_opened_with(tmp_path, name):
+    """It serves comparison alone; a folder of its name is no index either."""
+    path = tmp_path / f"a.{name}"
+    lk.write(records(name), path)
+    source = lk.open(path)
+    (index,) = tmp_path.glob(".*.lkx")
+    index.unlink()
+    index.mkdir()
+    assert pickle.loads(pickle.dumps(source))[7]["label"] == lk.open(path)[7]["label"] == 100_000_049
+
+
+def test_a_full_disk_costs_the_index_and_no_record(tmp_path, monkeypatch, caplog):
+    """The files are whole: a warning says what they lack."""
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("loaderkit.formats._writing.written_index.build_index", full)
+    lk.write(records("jsonl"), tmp_path / "a.jsonl")
+    assert "no index with checksums" in caplog.text and not [*tmp_path.glob("*.lkx")]
+    assert len(lk.open(tmp_path / "a.jsonl")) == RECORDS
+
+
+def test_an_index_of_other_files_keeps_its_name(tmp_path):
+    """One that a user made there with another set's name."""
+    lk.write(records("tar"), tmp_path / "other.tar")
+    index = tmp_path / "a.tar.lkx"
+    assert cli.main(["index", str(tmp_path / "other.tar"), "-o", str(index), "--keys"]) == 0
+    before = index.read_bytes()
+    lk.write(records("tar"), tmp_path / "a.tar")
+    assert index.read_bytes() == before

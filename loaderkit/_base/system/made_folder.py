@@ -23,7 +23,7 @@ from .whole_file import TEMPORARY, whole_file
 MADE = "made.json"
 _KIND = "loaderkit made"
 _UNFINISHED = re.compile(re.escape(MADE) + TEMPORARY)
-_INDEX_OF_A_SET = re.compile(r"-\d+-[0-9a-f]{8}\.lkx$")  # as `ShardSet.index_name`
+_INDEX_OF_A_SET = r"-\d+-[0-9a-f]{8}\.lkx"  # ends the name, as `ShardSet.index_name` gives it
 _INDEX = b"LKINDEX"  # begins every version of them
 _ADVICE = "delete the folder to begin again"
 
@@ -75,7 +75,9 @@ class Made:
             return bool(re.fullmatch(f"({self.names})({TEMPORARY})?", name))
         index, _, part = name.partition(".parts/")  # of a scan that failed
         if index.endswith(".lkx"):  # an index that a source has made since, under the name that it gives
-            if index.removesuffix(".lkx") not in (self.files or ()) and not _INDEX_OF_A_SET.search(index):
+            if index.removesuffix(".lkx").removeprefix(".") not in (self.files or ()) and not re.search(
+                f"{_INDEX_OF_A_SET}$", index
+            ):
                 return False
             if name.endswith("/"):
                 return not part
@@ -96,6 +98,21 @@ class Made:
             if parent != folder and self.owns(folder, f"{os.path.relpath(parent, folder)}/"):
                 with contextlib.suppress(OSError):
                     os.rmdir(parent)
+
+
+def index_names(file: str) -> str:
+    """A regular expression of the names of indexes of new files, and of what is in the folders of their parts.
+
+    Args:
+        file: a regular expression of the name of a single file.
+
+    >>> (
+    ...     bool(re.fullmatch(index_names("a.tar"), "a.tar.lkx")),
+    ...     bool(re.fullmatch(index_names("a.tar"), "b.lkx")),
+    ... )
+    (True, False)
+    """
+    return rf"\.?({file}\.lkx|[^/]*{_INDEX_OF_A_SET})(\.parts/([^/]*\.(part|partial))?)?"
 
 
 def is_index(path: str) -> bool:
@@ -171,14 +188,18 @@ def unfinished_folder(
     stays = found is not None and not found.replaced and goes_on
     if stays and found is not None:
         stays = goes_on_from(found.asked, made.asked, folder=folder, overwrite=overwrite, allow=allow)
-    if found is not None and not (stays and found.names == made.names):
-        found.delete(folder)
-        found = None
-    if found is None:
+    if found is not None:
+        # The names are this version's, where no file of the earlier run has another.
+        renamed = dataclasses.replace(found, names=made.names)
+        if stays and foreign_name(folder, renamed) is None:
+            made = renamed
+        else:
+            found.delete(folder)
+    if made != found:
         made.write(folder)
     folder_itself = os.stat(folder)
     try:
-        yield found or made
+        yield made
     except BaseException:
         # What there is serves no later run where this one doesn't go on, and may be what has filled the disk.
         _delete_work(folder, None if goes_on else made, folder_itself)

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from loaderkit._base.system.locked_folder import locked_folder as _locked_folder
+from loaderkit._base.system.made_folder import is_index
 from loaderkit._codecs.scan import Scanner
 from loaderkit._storage.addresses import is_remote, redacted
 from loaderkit.errors import DataFormatError, FileChangedError, StorageError
@@ -53,9 +54,17 @@ def cached_path(shards: ShardSet, kind: str) -> str:
     return os.path.join(cache_folder(), f"{stem}-{hashlib.sha256(told).hexdigest()[:16]}.lkx")
 
 
-def path_beside(shards: ShardSet) -> str:
-    """The file of their index beside the data; "" where they have no folder in common."""
-    return f"{shards.folder.rstrip('/')}/{shards.index_name}" if shards.folder else ""
+def path_beside(shards: ShardSet, *, blocks: bool = False) -> str:
+    """The file of their index beside the data; "" where they have no folder in common.
+
+    An index of blocks has a hidden name: other libraries read a folder of Parquet files whole.
+    """
+    return f"{shards.folder.rstrip('/')}/{'.' * blocks}{shards.index_name}" if shards.folder else ""
+
+
+def is_free(path: str, shards: ShardSet, format: Scanner) -> bool:  # noqa: A002
+    """Whether the index of these shards may have a name: no other file does, and no index of another set."""
+    return not os.path.lexists(path) or (is_index(path) and not _foreign(path, shards, format))
 
 
 def find_index(
@@ -147,7 +156,10 @@ def find_blocks(paths: Sequence[str], format_name: str) -> RecordIndex | None:
         format_name: of the files, whose records have no index of ours.
     """
     shards = ShardSet(paths)
-    return _usable(path_beside(shards), shards, BlocksFormat(format_name))
+    try:
+        return _usable(path_beside(shards, blocks=True), shards, BlocksFormat(format_name))
+    except OSError:  # it can't be read: the data can
+        return None
 
 
 def _check_belongs(found: RecordIndex, shards: ShardSet, format: Scanner) -> None:  # noqa: A002
@@ -300,7 +312,7 @@ def _make_once(
 
 @contextlib.contextmanager
 def locked_folder(folder: str) -> Iterator[None]:
-    """Makes the folder and locks it, as `_system.locked_folder` does; PermissionError where it can't be made."""
+    """Makes the folder and locks it, as `_base.system.locked_folder` does; PermissionError where it can't be made."""
     with contextlib.ExitStack() as held:
         try:
             held.enter_context(_locked_folder(folder))

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._codecs.checksums import has_fast_crc32c
-from loaderkit._source.fingerprint import KNOWN_TO_SOME_INDEXES
+from loaderkit._source.fingerprint import KNOWN_TO_SOME_INDEXES, same_where_known
 from loaderkit._storage.range_reader import ObjectVersion
 from loaderkit.errors import FileChangedError
 
@@ -268,12 +268,12 @@ class RecordIndex:
         self._file.check()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _opened_again, (self.path, self.digest)
+        return _opened_again, (self.path, self.digest, self.content)
 
 
-def _opened_again(path: str, digest: str) -> RecordIndex:
+def _opened_again(path: str, digest: str, content: dict[str, str]) -> RecordIndex:
     index = RecordIndex(path)
-    if index.digest != digest:
+    if index.digest != digest or not same_where_known(index.content, content):
         raise FileChangedError(
             f"{path}: expected the index of the data that the run began with, got one of other data; stop the run and "
             "make the source again"

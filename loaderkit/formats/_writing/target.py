@@ -13,7 +13,7 @@ from loaderkit._base.system.made_folder import (
     Made,
     delete_rest,
     foreign_name,
-    is_index,
+    index_names,
     replace_folder,
     restore_folder,
     unfinished_folder,
@@ -22,7 +22,7 @@ from loaderkit.formats import registry
 
 from .dropped import Dropped, list_path, write_list
 from .shard_jobs import DONE, sync
-from .written_index import write_index
+from .written_index import drop_index, write_index
 
 _OF_A_SET = re.compile(r"\d{5,}-of-(\d{5,})\.(\w+)")
 
@@ -70,9 +70,12 @@ class WriteTarget:
             asked: what decides their bytes.
             goes_on: whether what an earlier run has finished stays.
         """
-        ours = rf"spool|[^/]*\.lkx(\.parts/.*)?|\d{{5,}}(-of-\d{{5,}})?\.{re.escape(extension)}({re.escape(DONE)})?"
+        ours = rf"spool|\d{{5,}}(-of-\d{{5,}})?\.{re.escape(extension)}({re.escape(DONE)})?"
+        file = rf"\d{{5,}}-of-\d{{5,}}\.{re.escape(extension)}"
         if self._is_file:
-            ours += f"|{re.escape(os.path.basename(self._path))}"
+            file = re.escape(os.path.basename(self._path))
+            ours += f"|{file}"
+        ours += f"|{index_names(file)}"
         check_target(self._path, self._overwrite, is_file=self._is_file)
         os.makedirs(os.path.dirname(self._path), exist_ok=True)
         with locked_folder(self.folder):
@@ -100,12 +103,11 @@ class WriteTarget:
         made.delete(self.folder, keep=[*names, index])
         if self._is_file:
             sync(self.folder)
-            folder = os.path.dirname(self._path)
-            beside = os.path.join(folder, index)
-            if index and (is_index(beside) or not os.path.lexists(beside)):
-                os.replace(os.path.join(self.folder, index), beside)
+            beside = drop_index([self._path], self._format)
             os.replace(os.path.join(self.folder, names[0]), self._path)
-            sync(folder)
+            if index and beside:
+                os.replace(os.path.join(self.folder, index), beside)
+            sync(os.path.dirname(self._path))
             return [self._path]
         # The replaced folder may get the name of the folder of unfinished files: no other process takes it then.
         with locked_folder(self._path) if os.path.lexists(self._path) else contextlib.nullcontext():

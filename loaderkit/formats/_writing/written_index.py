@@ -1,41 +1,79 @@
-"""The index that is left beside new files: their writer has seen every byte, so it has checksums of all of them."""
+"""The index with checksums of all bytes that is left beside new files."""
 
+import logging
 import os
 from collections.abc import Sequence
 
-from loaderkit._base.system.made_folder import is_index
 from loaderkit._codecs.checksums import has_fast_crc32c
+from loaderkit._codecs.scan import Scanner
 from loaderkit.formats import registry
 from loaderkit.formats._index.blocks import BlocksFormat
 from loaderkit.formats._index.build import INLINE_BYTES, build_index
-from loaderkit.formats._index.find import locked_folder, path_beside
+from loaderkit.formats._index.find import is_free, locked_folder, path_beside
 from loaderkit.formats._index.part_file import ScanOptions
 from loaderkit.formats._index.shard_set import ShardSet
 
+_log = logging.getLogger("loaderkit")
+
 
 def write_index(paths: Sequence[str], format_name: str | None, worker_count: int | None = 0) -> str:
-    """Makes the index of new files; its path, "" for formats without, and where checksums can't be computed here.
+    """Makes the index of new files by a pass over them.
 
-    A file of its name that isn't an index stays.
+    Gives its path; "" for formats without, where checksums can't be computed here, and where another file has its name.
+    The files stay where it can't be made, as on a full disk: a warning in the log says so.
 
     Args:
         paths: of the files, absolute, in one folder.
         format_name: of the files; None where they have no records.
         worker_count: processes for more than 256 MB, as `build_index` takes them.
     """
-    found = None if format_name is None else registry.of_name(format_name)
-    if found is None or not (found.scanner or found.by_blocks) or not has_fast_crc32c():
+    if (scanner := _scanner(format_name)) is None or not has_fast_crc32c():
         return ""
     shards = ShardSet(paths)
-    index = path_beside(shards)
-    if os.path.lexists(index) and not is_index(index):
+    index = _path(shards, scanner)
+    if not is_free(index, shards, scanner):
         return ""
-    with locked_folder(f"{index}.parts"):  # sources that are opened wait
-        build_index(
-            shards,
-            found.make_scanner() if found.scanner else BlocksFormat(found.name),
-            index,
-            options=ScanOptions(checksums=True),
-            worker_count=0 if sum(map(os.path.getsize, paths)) < INLINE_BYTES else worker_count,
-        )
+    try:
+        with locked_folder(f"{index}.parts"):  # sources that are opened wait
+            build_index(
+                shards,
+                scanner,
+                index,
+                options=ScanOptions(checksums=True),
+                worker_count=0 if sum(map(os.path.getsize, paths)) < INLINE_BYTES else worker_count,
+            )
+    except OSError as error:
+        _log.warning("no index with checksums of %s could be made: %s", shards, str(error))
+        return ""
     return index
+
+
+def drop_index(paths: Sequence[str], format_name: str | None) -> str:
+    """Deletes the index of files that are about to be replaced, so that no other bytes ever lie beside it.
+
+    Gives the path for a new one, "" where there is none or another file has the name.
+
+    Args:
+        paths, format_name: of the files, as `write_index` takes them.
+    """
+    if (scanner := _scanner(format_name)) is None:
+        return ""
+    shards = ShardSet(paths)
+    index = _path(shards, scanner)
+    if not is_free(index, shards, scanner):
+        return ""
+    if os.path.lexists(index):
+        os.unlink(index)
+    return index
+
+
+def _scanner(format_name: str | None) -> Scanner | None:
+    found = None if format_name is None else registry.of_name(format_name)
+    if found is None or not (found.scanner or found.by_blocks):
+        return None
+    scanner: Scanner = found.make_scanner() if found.scanner else BlocksFormat(found.name)
+    return scanner
+
+
+def _path(shards: ShardSet, scanner: Scanner) -> str:
+    return path_beside(shards, blocks=isinstance(scanner, BlocksFormat))

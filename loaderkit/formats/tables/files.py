@@ -61,7 +61,11 @@ class TableFiles:
             sample_of(self._ranges, file, size).hex() if size else "" for file, size in enumerate(self._sizes)
         ]
         self._ranges.close()
-        self._blocks = None if self.remote else find_blocks(self._paths, format_name)
+        self._format_name = format_name
+        self._find_blocks()
+
+    def _find_blocks(self) -> None:
+        self._blocks = None if self.remote else find_blocks(self._paths, self._format_name)
 
     def __len__(self) -> int:
         return len(self._paths)
@@ -160,7 +164,12 @@ class TableFiles:
 
     def __getstate__(self) -> dict[str, Any]:
         # Inode numbers and times hold on this machine and for this run only.
-        return self.__dict__ if goes_to_a_worker() else self.__dict__ | {"_identities": []}
+        identities = self._identities if goes_to_a_worker() else []
+        return {**self.__dict__, "_identities": identities, "_blocks": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._find_blocks()  # it may be gone; files that were replaced are an error of their own
 
 
 @dataclass(frozen=True, slots=True)

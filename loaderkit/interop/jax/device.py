@@ -14,7 +14,7 @@ import time
 from collections import deque
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
@@ -31,9 +31,6 @@ from .keys import children_of_rows, keys_of, words_of
 from .placement import fitting, held_rows, is_for_devices, leaves_of, place, rows_of, spread
 from .process_checks import ProcessChecks
 from .targets import check_process_order, checked_targets, first_device, row_target, shardings_in
-
-if TYPE_CHECKING:
-    pass
 
 
 def device_iterator(

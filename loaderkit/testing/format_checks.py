@@ -10,6 +10,7 @@ from typing import Any
 
 from loaderkit._source.protocol import read_record
 from loaderkit.formats import registry
+from loaderkit.formats._writing.shard_stream import write_shard
 from loaderkit.formats.format import Format
 from loaderkit.formats.open import open as open_records
 from loaderkit.formats.write import write
@@ -23,6 +24,9 @@ known: the format is found by its name and by each of its extensions
     Call lk.formats.register(format), or give it an entry point in the group loaderkit.formats.
 writer: the writer has the format's name and its first extension
     lk.write names files by the writer's `extension`, and lk.open knows them by the format's `extensions`.
+scanner: the scanner finds as many records as were written, and a checksum for each where it is asked for them
+    Let scan give the same starts with checksums=True and without, (records + 1,), and checksums (records,), or None
+        for a format that can't have them.
 file: one file that was written gives the records with their types
     Let the source give back what the encoder took, or give check_format records as the source gives them.
 list: a list of files gives the records of each in order
@@ -31,9 +35,6 @@ folder: a folder of files gives the records of each in order
     Let `folder` be true only for a folder that is one data set, whose path the source takes.
 first bytes: a file whose name says nothing is known by its first bytes
     Let `begins` look for what each file of the format begins with, and no other; without one leave it None.
-scanner: the scanner finds as many records as were written, and a checksum for each where it is asked for them
-    Let scan give the same starts with checksums=True and without, (records + 1,), and checksums (records,), or None
-        for a format that can't have them.
 source: the source of these files passes check_source, also in a worker process
     Run check_source(lk.open(path)) alone, until it passes.
 """)
@@ -149,6 +150,30 @@ def _writer(files: _FormatFiles) -> None:
     expect(said == expected, f"a writer of {expected}", str(said))
 
 
+@_CHECKS("scanner")
+def _scanner(files: _FormatFiles) -> None:
+    if files.format.scanner is None:
+        raise Skip("the format has no scanner")
+    # By the writer alone: lk.write has the scanner make an index of what it wrote.
+    encoder, path = files.writer.encoder(files.records[0]), files.path("scanned")
+    encoded = (encoder.encode(record, number) for number, record in enumerate(files.records))
+    write_shard(encoded, files.writer, encoder, path)
+    with open(path, "rb") as file:
+        data = file.read()
+    for asked in (False, True):
+        scan = files.format.make_scanner().scan(
+            lambda offset, length: data[offset : offset + length], len(data), checksums=asked
+        )
+        found = {len(scan.starts) - 1}
+        if asked and scan.checksums is not None:
+            found.add(len(scan.checksums))
+        expect(
+            found == {len(files.records)},
+            f"{len(files.records)} records with checksums={asked}",
+            f"{sorted(found)}",
+        )
+
+
 @_CHECKS("file")
 def _file(files: _FormatFiles) -> None:
     files.compare(files.file, "from the file that was written")
@@ -176,26 +201,6 @@ def _first_bytes(files: _FormatFiles) -> None:
     for other, what in ((b"", "of no bytes"), (bytes(len(begin)), "of zeros")):
         expect(not begins(other), f"begins(...) to be false {what}", "True")
     files.compare(files.path("nameless"), "from a file without an extension")
-
-
-@_CHECKS("scanner")
-def _scanner(files: _FormatFiles) -> None:
-    if files.format.scanner is None:
-        raise Skip("the format has no scanner")
-    with open(files.file, "rb") as file:
-        data = file.read()
-    for asked in (False, True):
-        scan = files.format.make_scanner().scan(
-            lambda offset, length: data[offset : offset + length], len(data), checksums=asked
-        )
-        found = {len(scan.starts) - 1}
-        if asked and scan.checksums is not None:
-            found.add(len(scan.checksums))
-        expect(
-            found == {len(files.records)},
-            f"{len(files.records)} records with checksums={asked}",
-            f"{sorted(found)}",
-        )
 
 
 @_CHECKS("source")

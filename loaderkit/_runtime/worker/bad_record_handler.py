@@ -208,13 +208,29 @@ class BadRecordHandler:
 
 
 def _of_a_record(failure: Failure) -> bool:
-    error = failure.error
+    return len(failure.indices) == 1 and not is_of_all(
+        failure.error
+    )  # a source that miscounts fails for all indices
+
+
+def is_of_all(error: Exception) -> bool:
+    """Whether an error is of the machine or of a whole file, so that no record is left out for it.
+
+    Args:
+        error: which reading a record, or a function on it, raised.
+
+    >>> (
+    ...     is_of_all(FileChangedError("a.tar")),
+    ...     is_of_all(OSError(errno.ENFILE, "")),
+    ...     is_of_all(OSError(errno.EIO, "")),
+    ... )
+    (True, True, False)
+    """
     # The slot and not `error.errno`, which may be a property of a user's class.
     number = _number_of(error) if issubclass(type(error), OSError) else None
-    of_all = isinstance(error, MemoryError | FileChangedError | ChecksumError) or (
+    return isinstance(error, MemoryError | FileChangedError | ChecksumError) or (
         type(number) is int and number in _OF_THE_MACHINE
     )
-    return len(failure.indices) == 1 and not of_all  # a source that miscounts has a failure of all indices
 
 
 def _text_of(error: Exception) -> str:

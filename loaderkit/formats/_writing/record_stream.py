@@ -1,6 +1,5 @@
 """Records one by one, and what the formats make of them."""
 
-import errno
 import itertools
 from collections.abc import Iterable, Iterator
 from operator import length_hint
@@ -8,11 +7,11 @@ from typing import Any, cast
 
 from loaderkit._base.notes import annotate
 from loaderkit._base.system.progress_bar import progress_bar
+from loaderkit._runtime.worker.bad_record_handler import is_of_all
 from loaderkit._source.naming import namer_of
 from loaderkit._source.optional import many_reader
 from loaderkit._source.protocol import read_record
 from loaderkit._source.tables import library_names
-from loaderkit.errors import ChecksumError, FileChangedError
 from loaderkit.sources.checked import require_source
 
 from .dropped import Dropped, dropped_record
@@ -20,7 +19,6 @@ from .write_format import RecordEncoder, WriteFormat
 
 # Records of one call of `__getitems__`: more take more memory, fewer take more calls.
 _READ_AT_ONCE = 64
-_OF_THE_MACHINE = (errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 
 
 def source_or_none(records: Any, *, argument: str = "records") -> Any:
@@ -124,10 +122,7 @@ def drop_or_raise(error: Exception, key: int, source: Any, dropped: Dropped) -> 
     [{'record_key': 7, 'error': 'ValueError: no picture'}]
     """
     name = namer_of(source)(key)
-    of_record = not isinstance(error, MemoryError | FileChangedError | ChecksumError) and not (
-        isinstance(error, OSError) and error.errno in _OF_THE_MACHINE
-    )
-    if dropped is None or not of_record:
+    if dropped is None or is_of_all(error):
         annotate(error, f"record_key {key}" + ("" if name is None else f" ({name})"))
         raise error
     dropped.append(dropped_record(key, error, name))

@@ -86,7 +86,7 @@ def test_splits_have_the_same_fields(tmp_path, test, message):
 
 KILLED_BEHIND_THE_RENAME = """
 import os, signal, sys, loaderkit as lk
-from loaderkit.formats._datasets import write_dataset as module
+import loaderkit.formats.write_dataset as module
 
 def sync(path):
     if os.path.basename(path) == "numbers":

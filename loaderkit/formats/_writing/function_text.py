@@ -30,7 +30,7 @@ _SITE = re.compile(r"[/\\](site|dist)-packages[/\\]")
 _LOADERKIT = __name__.partition(".")[0]
 # A folder beside them may have a name that begins with theirs.
 _INSTALLED = tuple(
-    os.path.join(folder, "") for folder in (os.path.dirname(os.__file__), Path(__file__).parents[1])
+    os.path.join(folder, "") for folder in (os.path.dirname(os.__file__), Path(__file__).parents[2])
 )
 
 

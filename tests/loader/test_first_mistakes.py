@@ -150,7 +150,7 @@ def test_what_a_scan_and_a_file_manager_leave_in_a_set(tmp_path):
     (parts / "mine").unlink()
     again()
     assert sorted(os.listdir(tmp_path / "set")) == [
-        "00000-of-00002.tfrecord", "00001-of-00002.tfrecord", "made.json"
+        "00000-of-00002.tfrecord", "00001-of-00002.tfrecord", "data-2-1a48b34e.lkx", "made.json"
     ]  # fmt: skip
     assert not (tmp_path / "set.partial").exists()
 

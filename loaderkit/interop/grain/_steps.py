@@ -94,8 +94,12 @@ def _step_of(place: str, op: Any) -> Step:
 def is_legacy(op: Any) -> bool:
     """Whether it is one of Grain's own legacy operations that go from record to record.
 
-    >>> is_legacy(operations.MapOperation(abs)), is_legacy(operations.BatchOperation(2))
-    (True, False)
+    >>> import pytest
+    >>> with pytest.warns(DeprecationWarning, match="MapOperation"):
+    ...     is_legacy(operations.MapOperation(abs))
+    True
+    >>> is_legacy(abs)
+    False
     """
     return any(type(op) is legacy for *_, legacy in _LEGACY)
 

@@ -144,6 +144,8 @@ def merge(states: Sequence[State]) -> State:
     """
     if not states:
         raise StateError("state: expected one document or more, got none")
+    if len(states) == 1:
+        return states[0]
     cursors: dict[int, Cursor] = {}
     first = _shared(states[0])
     for place, state in enumerate(states):

@@ -44,6 +44,13 @@ def nightly():
     return PROFILE == "nightly"
 
 
+@pytest.fixture
+def real_clocks(nightly):
+    """For tests that compare what real clocks say: a busy machine may stop a process between two of them."""
+    if not nightly:
+        pytest.skip("runs at night: it compares real clocks")
+
+
 @pytest.fixture(scope="session")
 def object_runtime():
     """obstore's own threads, which live as long as the process, run before a test looks what it leaves behind."""

@@ -148,6 +148,7 @@ def test_a_device_that_is_busy_makes_the_trainer_the_limit(monkeypatch):
     )
 
 
+@pytest.mark.usefixtures("real_clocks")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "operations", "part"),
@@ -167,6 +168,7 @@ def test_experiments_find_what_waits_and_measure_the_gain(source, operations, pa
     assert said.first_line.endswith(f"Try {tried}.")
 
 
+@pytest.mark.usefixtures("real_clocks")
 def test_a_slow_step_makes_the_trainer_the_limit():
     loader = lk.load(range(10_000), batch_size=4)
     said = loader.explain(lambda batch: time.sleep(0.003), seconds=1)

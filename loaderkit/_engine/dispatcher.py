@@ -33,6 +33,7 @@ from typing import NamedTuple
 
 from loaderkit._order.facts import Failure
 
+from .free_workers import FreeWorkers
 from .in_flight import InFlightTask
 from .outputs import Outputs
 from .pace import Pace
@@ -81,7 +82,8 @@ class Dispatcher:
         self._no_memory: dict[StreamId, tuple[MemoryError, int]] = {}  # and `_times_freed` by then
         self._closing: dict[StreamId, _ClosingStream] = {}
         self._workers: dict[WorkerId, dict[int, InFlightTask]] = {}  # the tasks of each, oldest first
-        self._alone: set[WorkerId] = set()  # those that have a suspect
+        self._free = FreeWorkers()  # all of them but those that have a suspect or are retired
+        self._retired: set[WorkerId] = set()
         # What workers that can't be stopped may write to: held until `release`.
         self._fenced_slots: dict[WorkerId, list[Slot]] = {}
         self._latest: WorkerId = None  # the worker that finished a task last
@@ -152,11 +154,16 @@ class Dispatcher:
         if worker in self._workers:
             raise ValueError(f"worker {worker!r} is ready already")
         self._workers[worker] = {}
+        self._free.put(worker, 0)
+
+    def retire(self, worker: WorkerId) -> None:
+        """A worker is given no further task; it may end as soon as it is done with those that it has."""
+        self._retired.add(worker)
+        self._free.remove(worker)
 
     def assign(self) -> Assignment | None:
         """The next task, and the worker that is to do it; None while no worker has room or there is no task."""
-        free = (worker for worker in self._workers if worker not in self._alone)
-        worker = min(free, key=self._load, default=None)
+        worker = self._free.least()
         if worker is None or not self._has_room(worker):
             return None
         if self._to_redo and self._to_redo[0].suspect and self._workers[worker]:
@@ -181,18 +188,19 @@ class Dispatcher:
             else:
                 return None
         task = in_flight.task
-        if in_flight.suspect:
-            self._alone.add(worker)
-        elif worker != self._latest and isinstance(task, MakeBatch) and self._can_take_more(self._latest):
+        if (
+            isinstance(task, MakeBatch)
+            and not in_flight.suspect
+            and self._latest in self._free
+            and self._has_room(self._latest)
+        ):
             worker = self._latest  # the user waits for a batch: it isn't queued behind a slow record
         self._workers[worker][task.id] = in_flight
+        if in_flight.suspect:
+            self._free.remove(worker)
+        else:
+            self._free.put(worker, len(self._workers[worker]))
         return Assignment(worker, in_flight.stream, in_flight.to_do(), in_flight.attempt, in_flight.suspect)
-
-    def _can_take_more(self, worker: WorkerId) -> bool:
-        return worker in self._workers and worker not in self._alone and self._has_room(worker)
-
-    def _load(self, worker: WorkerId) -> int:
-        return len(self._workers[worker])
 
     def _has_room(self, worker: WorkerId) -> bool:
         return len(self._workers[worker]) < self._pace.tasks_ahead()
@@ -257,7 +265,8 @@ class Dispatcher:
             late: whether it is lost because it took too long.
         """
         lost = list(self._workers.pop(worker, {}).values())
-        self._alone.discard(worker)
+        self._free.remove(worker)
+        self._retired.discard(worker)
         for in_flight in reversed(lost):
             in_flight.attempt += 1
             redo = in_flight.task.id != begun or in_flight.lose(
@@ -319,7 +328,8 @@ class Dispatcher:
 
     def _take_from(self, worker: WorkerId, task: int) -> None:
         del self._workers[worker][task]
-        self._alone.discard(worker)  # a suspect is the only task that its worker has
+        if worker not in self._retired:  # one that had a suspect, which is its only task, is free again
+            self._free.put(worker, len(self._workers[worker]))
 
     def _end_task(self, in_flight: InFlightTask, result: TaskResult) -> None:
         task, stream = in_flight.task, in_flight.stream

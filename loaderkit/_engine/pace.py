@@ -30,7 +30,10 @@ _MOST_TASKS = 64  # that wait at a worker, however short: a bound on the message
 
 
 @dataclass(slots=True)
-class _RunningMean:
+class _Crew:
+    """What all that share a pace see change: who works, and the running mean."""
+
+    workers: int
     row_seconds: float | None = None  # of work and waiting
     row_work: float = 0.0
 
@@ -39,7 +42,7 @@ class Pace:
     """Running mean of the seconds that one row takes, and what follows from it.
 
     Args:
-        workers: how many work at once; 0 means the trainer itself.
+        workers: how many work at once, until `resize`; 0 means the trainer itself.
         task_rows: a fixed number of rows for each task instead, None to adapt.
         reads: rows that each worker needs ahead to keep as many reads in flight as it was told to, or may have ahead
             where it reads many in one call.
@@ -57,14 +60,11 @@ class Pace:
     def __init__(
         self, *, workers: int, task_rows: int | None, reads: int = 0, calls: int = 0, in_bulk: bool = False
     ) -> None:
-        self.workers = workers
-        # That begin tasks: without workers the trainer does one task after the other, and reads for later ones.
-        self._readers = max(workers, 1) if reads else workers
         self._reads = reads
         self._calls = calls
         self._in_bulk = in_bulk
         self._task_rows = task_rows
-        self._mean = _RunningMean()
+        self._crew = _Crew(workers)
         self._streams = 1  # that share what is made ahead
 
     def shared_by(self, streams: int) -> "Pace":
@@ -78,6 +78,10 @@ class Pace:
         share._streams = self._streams * streams
         return share
 
+    def resize(self, workers: int) -> None:
+        """Another number of workers from now on, for all that share this pace."""
+        self._crew.workers = workers
+
     def saw(self, *, rows: int, seconds: float, waited: float = 0.0) -> None:
         """Counts a task of so many rows, at least one, that took so long; 0 s is a task that wasn't done.
 
@@ -85,34 +89,34 @@ class Pace:
         """
         if not seconds:
             return
-        mean = self._mean
+        crew = self._crew
         each, work = max(seconds / rows, 1e-9), max((seconds - waited) / rows, 1e-9)
-        if mean.row_seconds is None:
-            mean.row_seconds, mean.row_work = each, work
+        if crew.row_seconds is None:
+            crew.row_seconds, crew.row_work = each, work
         else:
-            mean.row_seconds += _WEIGHT * (each - mean.row_seconds)
-            mean.row_work += _WEIGHT * (work - mean.row_work)
+            crew.row_seconds += _WEIGHT * (each - crew.row_seconds)
+            crew.row_work += _WEIGHT * (work - crew.row_work)
 
     def rows(self, batch: int) -> int:
         """Rows of a next task: at least 1, and possibly several batches of `batch` rows."""
         if self._task_rows is not None:
             return self._task_rows
-        mean = self._mean
-        if mean.row_seconds is None:
-            return -(-batch // max(self.workers, 1))
-        seconds = TASK_SECONDS if self.workers else ALONE_SECONDS
-        longest = int(_LONGEST_TASK * seconds / mean.row_seconds)
+        crew = self._crew
+        if crew.row_seconds is None:
+            return -(-batch // max(crew.workers, 1))
+        seconds = TASK_SECONDS if crew.workers else ALONE_SECONDS
+        longest = int(_LONGEST_TASK * seconds / crew.row_seconds)
         if self._in_bulk:
             longest = max(longest, _FEWEST_ROWS)
-        return max(1 if self.workers else batch, min(int(seconds / mean.row_work), longest))
+        return max(1 if crew.workers else batch, min(int(seconds / crew.row_work), longest))
 
     def tasks_ahead(self) -> int:
         """Tasks that a worker has at once."""
-        each = self.rows(1)
+        each, crew = self.rows(1), self._crew
         reads = self._tasks_to_read(each)
-        if self._mean.row_seconds is None:
+        if crew.row_seconds is None:
             return max(2, reads)
-        return max(2, reads, min(_MOST_TASKS, math.ceil(AHEAD_SECONDS / (each * self._mean.row_seconds))))
+        return max(2, reads, min(_MOST_TASKS, math.ceil(AHEAD_SECONDS / (each * crew.row_seconds))))
 
     def _tasks_to_read(self, rows: int) -> int:
         """Tasks of so many rows that a worker needs at once so that enough reads are in flight."""
@@ -121,19 +125,22 @@ class Pace:
 
     def rows_ahead(self, batch: int) -> int:
         """Rows that are begun at once; without workers and reads ahead those of one task."""
-        each = self.rows(batch)
-        tasks = self.tasks_ahead() if self.workers else 1
+        each, crew = self.rows(batch), self._crew
+        tasks = self.tasks_ahead() if crew.workers else 1
         if self._reads:
             # A window of steps that was full is filled again when half of it is left (step_window.py).
             reads = self._tasks_to_read(each)
             tasks = max(tasks, 2 * reads - 1 if self._calls else reads)
-        rows = max(1, self._readers * tasks) * each
-        if self._mean.row_seconds is not None:
-            rows = max(rows, int(self.workers * WINDOW_SECONDS / self._mean.row_seconds))
+        # Without workers the trainer does one task after the other, and reads for later ones.
+        readers = max(crew.workers, 1 if self._reads else 0)
+        rows = max(1, readers * tasks) * each
+        if crew.row_seconds is not None:
+            rows = max(rows, int(crew.workers * WINDOW_SECONDS / crew.row_seconds))
         return -(-rows // self._streams)
 
     def least_ahead(self, rows: int) -> int:
         """Rows that all workers have at once, in tasks of `rows`, so that none waits for its next message."""
         reads = self._tasks_to_read(rows) * rows if self._calls else self._reads
-        least = self.workers * max(2 * rows, reads) if self.workers else reads
+        workers = self._crew.workers
+        least = workers * max(2 * rows, reads) if workers else reads
         return -(-least // self._streams)

@@ -39,6 +39,7 @@ class WorkerState(Enum):
 
     STARTING   started, and not ready for tasks yet
     READY      the dispatcher gives it tasks
+    RETIRING   it is one too many: it is given no further task, and dismissed when it is done with those that it has
     DISMISSED  it was asked to end, and may be finishing its task
     KILLED     it was killed, and its end hasn't been seen
     FENCED     it couldn't be ended and may still write to the memory of its tasks; another worker has its place
@@ -48,21 +49,24 @@ class WorkerState(Enum):
 
     STARTING = "starting"
     READY = "ready"
+    RETIRING = "retiring"
     DISMISSED = "dismissed"
     KILLED = "killed"
     FENCED = "fenced"
     RELEASED = "released"
 
 
-STARTING, READY, DISMISSED, KILLED, FENCED, RELEASED = WorkerState
+STARTING, READY, RETIRING, DISMISSED, KILLED, FENCED, RELEASED = WorkerState
 
 # Which state may follow which, and by which event. `_move` refuses any other.
 NEXT_STATES: Mapping[WorkerState, frozenset[WorkerState]] = {
     # READY: it got ready. KILLED: it closed its channel, or was late (a process). FENCED: it was late (a thread).
     # DISMISSED: with all others. RELEASED: it died, or couldn't be started.
     STARTING: frozenset({READY, KILLED, FENCED, DISMISSED, RELEASED}),
-    # As above.
-    READY: frozenset({KILLED, FENCED, DISMISSED, RELEASED}),
+    # As above. RETIRING: there are more than there should be.
+    READY: frozenset({RETIRING, KILLED, FENCED, DISMISSED, RELEASED}),
+    # As above. DISMISSED: it has no task, too.
+    RETIRING: frozenset({KILLED, FENCED, DISMISSED, RELEASED}),
     # FENCED: it hasn't ended in FENCE_AFTER_SECONDS. DISMISSED: with all others. RELEASED: it died.
     KILLED: frozenset({FENCED, DISMISSED, RELEASED}),
     # RELEASED: it was joined.
@@ -71,8 +75,10 @@ NEXT_STATES: Mapping[WorkerState, frozenset[WorkerState]] = {
     FENCED: frozenset({RELEASED}),
     RELEASED: frozenset(),
 }
-# The states of the pool's present workers: there should be `worker_count` of them, and what they report counts.
-_ACTIVE = (STARTING, READY, KILLED)
+# The states of the pool's present workers: what they report counts. There should be `wanted` of them, without those
+# that retire.
+_STAYING = (STARTING, READY, KILLED)
+_ACTIVE = (*_STAYING, RETIRING)
 
 
 @dataclass(slots=True)
@@ -88,7 +94,7 @@ class WorkerSupervisor(Generic[W]):
     """Decides what becomes of the workers of a pool; W is what the pool keeps of each, and isn't looked at.
 
     Args:
-        worker_count: how many there should be.
+        worker_count: how many there should be, until `resize`.
         killable: whether they can be killed: processes can, threads can't.
         restarts: workers that may be lost at the same records before that is an error.
         timeout: seconds that a worker may go without progress, None for any number.
@@ -107,7 +113,7 @@ class WorkerSupervisor(Generic[W]):
     def __init__(
         self, *, worker_count: int, killable: bool, restarts: int, timeout: float | None, restart_late: bool
     ) -> None:
-        self._worker_count = worker_count
+        self.wanted = worker_count
         self._killable = killable
         self._restarts = restarts
         self._restart_late = restart_late
@@ -136,7 +142,7 @@ class WorkerSupervisor(Generic[W]):
 
     @property
     def workers(self) -> dict[int, W]:
-        """The present workers by number: starting, ready, or killed and not ended yet."""
+        """The present workers by number: starting, ready, retiring, or killed and not ended yet."""
         return self._in_states(_ACTIVE)
 
     @property
@@ -161,8 +167,34 @@ class WorkerSupervisor(Generic[W]):
 
     def to_start(self) -> StartWorker | None:
         """Which worker to start next, None while there are enough."""
-        active = sum(entry.state in _ACTIVE for entry in self._entries.values())
-        return StartWorker(self._next_number) if active < self._worker_count else None
+        return StartWorker(self._next_number) if self._staying() < self.wanted else None
+
+    def _staying(self) -> int:
+        return sum(entry.state in _STAYING for entry in self._entries.values())
+
+    @property
+    def missing(self) -> int:
+        """How many of the workers that there should be aren't ready."""
+        return max(0, self.wanted - len(self._in_states((READY,))))
+
+    def resize(self, worker_count: int) -> None:
+        """There should be another number of workers from now on: `to_start` and `retire` say what follows."""
+        self.wanted = worker_count
+
+    def retire(self) -> dict[int, W]:
+        """The workers that retire, by number: ready ones that are too many, from the newest on, are told so here.
+
+        Give them no further task; dismiss each that has none, and call `retired`.
+        """
+        too_many = self._staying() - self.wanted
+        if too_many > 0:
+            for number in sorted(self._in_states((READY,)), reverse=True)[:too_many]:
+                self._move(number, RETIRING)
+        return self._in_states((RETIRING,))
+
+    def retired(self, number: int) -> None:
+        """One that retires has no task any more, and was asked to end. Join it, and `forget` it."""
+        self._move(number, DISMISSED)
 
     def started(self, number: int, worker: W) -> None:
         """The worker of a `StartWorker` is there, or is started in a moment."""
@@ -211,9 +243,9 @@ class WorkerSupervisor(Generic[W]):
         else:
             self._failed_starts += 1
         lost = self._lost(number, entry.late or reason, snapshot, late=bool(entry.late), fenced=False)
-        if self._failed_starts >= _FAILED_STARTS + self._worker_count:
+        if self._failed_starts >= _FAILED_STARTS + self.wanted:
             return [lost, GiveUp("failed starts", self._failed_starts, reason)]
-        if self._fruitless >= _FRUITLESS_LOSSES + (self._restarts + 1) * self._worker_count:
+        if self._fruitless >= _FRUITLESS_LOSSES + (self._restarts + 1) * self.wanted:
             return [lost, GiveUp("fruitless", self._fruitless, reason)]
         return [lost]
 
@@ -264,7 +296,7 @@ class WorkerSupervisor(Generic[W]):
     def _sign(self, number: int, snapshot: WorkerSnapshot) -> Hashable:
         """What changes when a worker makes progress, None if it has nothing to do or was killed."""
         state = self.state(number)
-        watched = state is STARTING or (state is READY and snapshot.tasks)
+        watched = state is STARTING or (state in (READY, RETIRING) and snapshot.tasks)
         return snapshot.progress if watched else None
 
     def confirm_stall(self, now: float, stall: Stall, snapshot: WorkerSnapshot, doing: str) -> list[Decision]:
@@ -279,7 +311,7 @@ class WorkerSupervisor(Generic[W]):
         number = stall.worker
         if self._sign(number, snapshot) != stall.sign:
             return []
-        ready = self.state(number) is READY
+        ready = self.state(number) is not STARTING
         warning = StallWarning(stall, ready, snapshot)
         if not stall.too_long:
             return [warning]

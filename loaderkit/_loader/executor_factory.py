@@ -60,6 +60,7 @@ def make_executor(
         return WorkerPool(
             program,
             workers=settings.worker_count,
+            tuned=settings.tuned,
             kind=settings.worker_kind,
             restart_policy=settings.restart_policy,
             max_memory=memory_budget(settings.max_memory, available_memory()),

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Generic, Never, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Never, Self, TypeVar
 
 from loaderkit._base.closing import Closing
 from loaderkit._base.hints import refuse_foreign_method, refusing_foreign_arguments
@@ -65,7 +65,8 @@ class DataLoader(Closing, Generic[T_co]):
         data_source: anything with `__len__` and `__getitem__`, or a dict of arrays of one length, which is columns.
         sampler: which record each index reads: an IndexSampler, a SequentialSampler, or one of the user's.
         operations: transformations in order; a bare function is a Map.
-        worker_count: 0 works in the calling thread; None takes the CPUs that this process may use.
+        worker_count: 0 works in the calling thread; None takes the CPUs that this process may use; "auto" starts with
+            two and takes as many of these as help, one at least.
         worker_kind: "process" or "thread".
         prefetch_batches: elements that the workers make ahead of the one handed out.
         read_options: how a worker reads.
@@ -111,7 +112,7 @@ class DataLoader(Closing, Generic[T_co]):
         data_source: RandomAccessDataSource[Any] | Mapping[str, Any],
         sampler: Sampler,
         operations: Iterable[Operation] = (),
-        worker_count: int | None = 0,
+        worker_count: int | Literal["auto"] | None = 0,
         worker_kind: str = "process",
         prefetch_batches: int = 2,
         read_options: ReadOptions | None = None,
@@ -363,9 +364,10 @@ class DataLoader(Closing, Generic[T_co]):
     def __repr__(self) -> str:
         settings = self._settings
         operations = ", ".join(label_of(op) for op in settings.operations)
+        workers = "'auto'" if settings.tuned else settings.worker_count
         return (
             f"DataLoader({type(settings.source).__qualname__} with {len(settings.source)} records, "
-            f"{settings.sampler!r}, [{operations}], worker_count={settings.worker_count})"
+            f"{settings.sampler!r}, [{operations}], worker_count={workers})"
             + ("" if settings.epoch is None else f".epoch({settings.epoch})")
         )
 

@@ -27,6 +27,7 @@ class LoaderSettings:
         sampler: which record each index reads.
         operations: what is done with records, in order.
         worker_count: workers; 0 works in the calling thread.
+        tuned: whether there are from 1 to `worker_count` workers, as many as help.
         worker_kind: "process" or "thread".
         prefetch: elements that workers make ahead of the one handed out.
         read_options: how a worker reads.
@@ -52,6 +53,7 @@ class LoaderSettings:
     sampler: Sampler
     operations: tuple[Transformation, ...]
     worker_count: int = 0
+    tuned: bool = False
     worker_kind: str = "process"
     prefetch: int = 2
     read_options: ReadOptions = field(default_factory=ReadOptions)
@@ -69,6 +71,8 @@ class LoaderSettings:
 
     def replace(self, **changes: Any) -> "LoaderSettings":
         """The same settings but for the given fields, whose values must be checked already."""
+        if "worker_count" in changes:
+            changes = {"tuned": False, **changes}
         return replace(self, **changes)
 
     @property

@@ -4,7 +4,7 @@ import math
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -33,7 +33,7 @@ def checked_settings(
     data_source: Any,
     sampler: Any,
     operations: Iterable[Operation],
-    worker_count: int | None,
+    worker_count: int | Literal["auto"] | None,
     worker_kind: str,
     prefetch_batches: int,
     read_options: ReadOptions | None,
@@ -61,7 +61,8 @@ def checked_settings(
         source=data_source,
         sampler=checked,
         operations=with_planned_shapes(as_operations(operations), checked, tolerance),
-        worker_count=available_cpus() if worker_count is None else at_least("worker_count", worker_count, 0),
+        worker_count=_worker_count(worker_count),
+        tuned=worker_count == "auto",
         worker_kind=_one_of("worker_kind", worker_kind, "process", "thread"),
         prefetch=at_least("prefetch_batches", prefetch_batches, 1),
         read_options=_read_options(read_options),
@@ -82,6 +83,14 @@ def checked_settings(
     _check_operations(settings)
     check_reach(batching_of(shape_of(settings.operations), ShardOptions(0, 1)), length_of(settings.sampler))
     return settings
+
+
+def _worker_count(count: Any) -> int:
+    if count is None or count == "auto":
+        return available_cpus()
+    if isinstance(count, str):
+        raise ValueError(f'worker_count: expected a number, None or "auto", got {count!r:.80}')
+    return at_least("worker_count", count, 0)
 
 
 def true_or_false(name: str, value: Any) -> bool:

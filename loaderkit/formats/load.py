@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.hints import refusing_foreign_arguments
@@ -33,7 +33,7 @@ def load(
     operations: Iterable[Operation] = (),
     batch_size: int | None = None,
     drop_remainder: bool = False,
-    worker_count: int | None = 0,
+    worker_count: int | Literal["auto"] | None = 0,
     worker_kind: str = "process",
     prefetch_batches: int = 2,
     read_options: ReadOptions | None = None,
@@ -60,7 +60,8 @@ def load(
         operations: transformations in order; a bare function is a Map.
         batch_size: rows of a Batch behind them, None for none.
         drop_remainder: whether that Batch drops the last rows where they fill no whole one.
-        worker_count: 0 works in the calling thread; None takes the CPUs that this process may use.
+        worker_count: 0 works in the calling thread; None takes the CPUs that this process may use; "auto" starts with
+            two and takes as many of these as help, one at least.
         worker_kind, prefetch_batches, read_options, max_memory: as DataLoader takes them, like all that follow.
         logical_streams, num_steps: of the stream.
         on_record_error, max_bad_records, quarantine: of bad records.

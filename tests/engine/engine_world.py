@@ -198,6 +198,7 @@ class World(Reach):
         self.losses: dict[
             int, list[int | None]
         ] = {}  # by task, the record of each; None where it isn't known
+        self.retiring: set[int] = set()
         self.fenced: dict[int, Hand] = {}  # workers that were fenced and may still write
         self.leases: list[Lease] = []
         self._numbers = 0
@@ -341,6 +342,10 @@ class World(Reach):
         if assignment is None:
             return False
         hand = self.hands[assignment.worker]
+        assert assignment.worker not in self.retiring
+        assert all(len(other.tasks) >= len(hand.tasks) for other in self._free_hands()) or isinstance(
+            assignment.task, MakeBatch
+        )
         assert not any(given.suspect for given in hand.tasks), "a suspect is alone"
         assert not (assignment.suspect and hand.tasks), "a suspect is alone"
         assert assignment.suspect == bool(self.losses.get(assignment.task.id) is not None)
@@ -349,6 +354,22 @@ class World(Reach):
         out = self.dispatcher.busy(assignment.worker)
         assert [task.id for task in out] == [given.task.id for given in hand.tasks]
         return True
+
+    def _free_hands(self) -> list[Hand]:
+        """Those that may be given a task."""
+        free = [hand for worker, hand in self.hands.items() if worker not in self.retiring]
+        return [hand for hand in free if not any(given.suspect for given in hand.tasks)]
+
+    def retire(self, worker: int) -> None:
+        self.retiring.add(worker)
+        self.dispatcher.retire(worker)
+
+    def leave(self) -> None:
+        """Those that retire and have no task go."""
+        for worker in [worker for worker in self.retiring if not self.hands[worker].tasks]:
+            self.retiring.discard(worker)
+            del self.hands[worker]
+            assert self.dispatcher.take_back(worker, "dismissed") == []
 
     def begin(self, worker: int, place: int) -> Made | None:
         """Does a task, and requests space if its output needs more; None if there is no space."""
@@ -439,6 +460,7 @@ class World(Reach):
 
     def _lose(self, worker: int, begun: int | None, at: int | None, *, retry: bool, late: bool) -> None:
         hand = self.hands.pop(worker)
+        self.retiring.discard(worker)
         self.stale += [(worker, a.task.id, a.attempt) for a in hand.tasks]
         task, index = None, None
         if begun is not None:
@@ -514,7 +536,7 @@ class World(Reach):
 
     def never_stuck(self, stream: int) -> None:
         """Where a worker waits and none has a task, there is something to hand out or a task to assign."""
-        if stream in self.ended or not self.hands or self.busy or self.pop(stream):
+        if stream in self.ended or self.hands.keys() <= self.retiring or self.busy or self.pop(stream):
             return
         assert self.give() or self.pop(stream), "stuck"
 

@@ -92,6 +92,14 @@ class EngineMachine(RuleBasedStateMachine):
     def hire(self):
         self.world.hire()
 
+    @precondition(lambda self: self.world.hands.keys() - self.world.retiring)
+    @rule(data=st.data(), leave=st.booleans())
+    def retire(self, data, leave):
+        """There is one worker too many: it gets no further task, and leaves when it has none."""
+        self.world.retire(data.draw(st.sampled_from(sorted(self.world.hands.keys() - self.world.retiring))))
+        if leave:
+            self.world.leave()
+
     @precondition(lambda self: self.world.busy)
     @rule(data=st.data())
     def work_without_a_word(self, data):

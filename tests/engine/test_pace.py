@@ -17,9 +17,7 @@ def test_whatever_was_seen_a_task_has_rows_and_a_worker_two_tasks(workers, task_
     assert pace.rows(batch) >= 1
     assert pace.tasks_ahead() >= 2
     assert 0 <= pace.least_ahead(pace.rows(batch)) <= pace.rows_ahead(batch)
-    assert pace.workers == 0 or pace.least_ahead(pace.rows(batch)) >= workers * max(
-        2 * pace.rows(batch), reads
-    )
+    assert workers == 0 or pace.least_ahead(pace.rows(batch)) >= workers * max(2 * pace.rows(batch), reads)
 
 
 @given(st.integers(0, 8), TASKS, st.integers(1, 10**4), st.integers(0, 500), st.integers(1, 9))
@@ -37,6 +35,23 @@ def test_streams_that_share_a_pace_have_as_much_ahead_together_as_one_alone(
         (whole.least_ahead(batch), share.least_ahead(batch)),
     ):
         assert all_of_it <= streams * part < all_of_it + streams
+
+
+@given(st.integers(1, 8), st.integers(1, 8), TASKS, st.integers(1, 10**4), st.integers(0, 500))
+def test_another_number_of_workers_is_as_if_there_had_always_been_so_many(
+    before, workers, tasks, batch, reads
+):
+    """For those that share the pace, too."""
+    resized, fresh = (Pace(workers=count, task_rows=None, reads=reads) for count in (before, workers))
+    share = resized.shared_by(3)
+    for pace in (resized, fresh):
+        for rows, seconds in tasks:
+            pace.saw(rows=rows, seconds=seconds)
+    resized.resize(workers)
+    for mine, other in ((resized, fresh), (share, fresh.shared_by(3))):
+        assert mine.rows(batch) == other.rows(batch)
+        assert mine.rows_ahead(batch) == other.rows_ahead(batch)
+        assert mine.least_ahead(batch) == other.least_ahead(batch)
 
 
 @given(st.floats(1e-6, 1e-1), st.integers(1, 8))

@@ -15,6 +15,7 @@ from loaderkit._engine.supervisor import (
     NEXT_STATES,
     READY,
     RELEASED,
+    RETIRING,
     STARTING,
     WorkerState,
     WorkerSupervisor,
@@ -125,8 +126,10 @@ def test_a_number_belongs_to_one_worker():
 def in_state(state, killable):
     """A supervisor with one worker, number 0, in a state; public events brought it there."""
     supervisor = made(workers=1, killable=killable, restart_late=True)
-    start(supervisor, ready=state is READY)
+    start(supervisor, ready=state in (READY, RETIRING))
     match state:
+        case WorkerState.RETIRING:
+            retires(supervisor)
         case WorkerState.KILLED:
             supervisor.channel_closed(0, 0.0)
         case WorkerState.FENCED if killable:
@@ -140,6 +143,11 @@ def in_state(state, killable):
             supervisor.forget(0)
     assert supervisor.state(0) is state
     return supervisor
+
+
+def retires(supervisor):
+    supervisor.resize(0)
+    supervisor.retire()
 
 
 BUSY = seen(task(7), task=7)
@@ -156,6 +164,14 @@ MOVES = {
         (True, lambda one: one.died(0, "exit code 3", IDLE, closing=False)),
         (False, lambda one: one.forget(0)),
     ],
+    (READY, RETIRING): [(any, retires)],
+    (RETIRING, KILLED): [
+        (True, lambda one: one.channel_closed(0, 1.0)),
+        (True, lambda one: late(one, 0, BUSY)),
+    ],
+    (RETIRING, FENCED): [(False, lambda one: late(one, 0, BUSY))],
+    (RETIRING, DISMISSED): [(any, lambda one: one.retired(0)), (any, lambda one: one.dismiss())],
+    (RETIRING, RELEASED): [(True, lambda one: one.died(0, "exit code 3", BUSY, closing=False))],
     (READY, KILLED): [(True, lambda one: one.channel_closed(0, 1.0)), (True, lambda one: late(one, 0, BUSY))],
     (READY, FENCED): [(False, lambda one: late(one, 0, BUSY))],
     (READY, DISMISSED): [(any, lambda one: one.dismiss())],

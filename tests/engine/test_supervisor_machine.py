@@ -27,7 +27,8 @@ from loaderkit._engine.worker_decisions import (
 )
 
 WARN, KILL = 60.0, 5.0  # seconds, as the supervisor has them
-PRESENT = ("starting", "ready", "killed")
+STAYING = ("starting", "ready", "killed")
+PRESENT = (*STAYING, "retiring")
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Modelled:
 
     @property
     def watched(self):
-        return self.state == "starting" or (self.state == "ready" and bool(self.tasks))
+        return self.state == "starting" or (self.state in ("ready", "retiring") and bool(self.tasks))
 
 
 class SupervisorMachine(RuleBasedStateMachine):
@@ -113,7 +114,7 @@ class SupervisorMachine(RuleBasedStateMachine):
 
     # --- the life of a worker -------------------------------------------------------------------------------------
 
-    @precondition(lambda self: len(self.those(*PRESENT)) < self.worker_count)
+    @precondition(lambda self: len(self.those(*STAYING)) < self.worker_count)
     @rule(fails=st.sampled_from([False, False, False, True]), ready=st.booleans(), tasks=st.integers(0, 2))
     def start(self, fails, ready, tasks):
         number = len(self.workers)
@@ -156,10 +157,14 @@ class SupervisorMachine(RuleBasedStateMachine):
         if begun and worker.at.task is None:
             worker.at = At(worker.tasks[0].id, beats=worker.at.beats + 1)
 
-    @precondition(lambda self: any(self.workers[number].tasks for number in self.those("ready", "killed")))
+    @precondition(
+        lambda self: any(self.workers[number].tasks for number in self.those("ready", "retiring", "killed"))
+    )
     @rule(data=st.data())
     def finishes_a_task(self, data):
-        working = [number for number in self.those("ready", "killed") if self.workers[number].tasks]
+        working = [
+            number for number in self.those("ready", "retiring", "killed") if self.workers[number].tasks
+        ]
         number = data.draw(st.sampled_from(working))
         worker = self.workers[number]
         del worker.tasks[0]
@@ -173,7 +178,7 @@ class SupervisorMachine(RuleBasedStateMachine):
         number = data.draw(st.sampled_from(self.those(*PRESENT, "fenced")))
         worker = self.workers[number]
         assert self.supervisor.channel_closed(number, self.now) == KillWorker(number)
-        if worker.state in ("starting", "ready"):
+        if worker.state in ("starting", "ready", "retiring"):
             worker.state, worker.killed_at = "killed", self.now
 
     @precondition(lambda self: self.killable and self.those(*PRESENT, "fenced"))
@@ -202,7 +207,7 @@ class SupervisorMachine(RuleBasedStateMachine):
             else:
                 assert given_up == []
 
-    @precondition(lambda self: self.killable and len(self.those(*PRESENT)) < self.worker_count)
+    @precondition(lambda self: self.killable and len(self.those(*STAYING)) < self.worker_count)
     @rule(times=st.sampled_from([2, 12]), ready=st.booleans())
     def die_in_a_row(self, times, ready):
         """Whatever is started dies."""
@@ -219,6 +224,26 @@ class SupervisorMachine(RuleBasedStateMachine):
         assert self.supervisor.stopped_writing(number) == (ReleaseSlots(number) if fenced else None)
         if fenced:
             self.workers[number].state = "released"
+
+    @rule(count=st.integers(1, 4))
+    def another_number_of_workers(self, count):
+        self.worker_count = count
+        self.supervisor.resize(count)
+
+    @rule()
+    def too_many_retire(self):
+        for number in self.those("ready")[::-1]:
+            if len(self.those(*STAYING)) > self.worker_count:
+                self.workers[number].state = "retiring"
+        assert self.supervisor.retire() == {n: f"worker {n}" for n in self.those("retiring")}
+
+    @precondition(lambda self: any(not self.workers[n].tasks for n in self.those("retiring")))
+    @rule(data=st.data())
+    def is_done_and_leaves(self, data):
+        idle = [number for number in self.those("retiring") if not self.workers[number].tasks]
+        number = data.draw(st.sampled_from(idle))
+        self.supervisor.retired(number)
+        self.workers[number].state = "dismissed"
 
     # --- time -----------------------------------------------------------------------------------------------------
 
@@ -294,7 +319,7 @@ class SupervisorMachine(RuleBasedStateMachine):
             assert decisions == []
             return
         warning, *rest = decisions
-        assert warning == StallWarning(stall, worker.state == "ready", snapshot)
+        assert warning == StallWarning(stall, worker.state != "starting", snapshot)
         if not stall.too_long:
             assert rest == []
         elif worker.state == "starting" and not self.restart_late:
@@ -344,7 +369,7 @@ class SupervisorMachine(RuleBasedStateMachine):
                 assert self.supervisor.worker(number) == f"worker {number}"
         assert [*self.supervisor.workers] == self.those(*PRESENT)
         assert [*self.supervisor.fenced] == self.those("fenced")
-        wanted = len(self.those(*PRESENT)) < self.worker_count
+        wanted = len(self.those(*STAYING)) < self.worker_count
         assert self.supervisor.to_start() == (StartWorker(len(self.workers)) if wanted else None)
 
 

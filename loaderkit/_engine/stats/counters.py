@@ -157,6 +157,7 @@ class PoolCounters:
     """The workers of an executor, at a snapshot.
 
     workers: those that live, by number. ended: what all that ended did together.
+    wanted: how many there should be; 0 without workers.
     places: by place what its worker did, and those before it that it replaced; their number is the place.
     lost: workers that died or were killed. repeated: tasks that were begun again after a loss.
     mapped: bytes of the shared memory; used: of its slots; leased: of batches that the user holds; copied: of batches
@@ -167,6 +168,7 @@ class PoolCounters:
 
     workers: tuple[WorkerCounters, ...]
     ended: WorkerCounters = WorkerCounters()
+    wanted: int = 0
     lost: int = 0
     repeated: int = 0
     mapped: int = 0

@@ -145,7 +145,7 @@ class Stats:
     @property
     def workers(self) -> int:
         """Workers of the loader, also while one is replaced and after their end; 0 where the thread of next() works."""
-        return 0 if self.pool.kind == "inline" else len(self.pool.places) or len(self.pool.workers)
+        return 0 if self.pool.kind == "inline" else self.pool.wanted or len(self.pool.workers)
 
     @property
     def busy(self) -> float | None:

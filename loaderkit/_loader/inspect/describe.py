@@ -123,4 +123,5 @@ def _workers(settings: "LoaderSettings") -> str:
     if not settings.worker_count:
         return "none: the thread that calls next() works"
     plural = {"process": "es", "thread": "s"}[settings.worker_kind] if settings.worker_count > 1 else ""
-    return f"{settings.worker_count} {settings.worker_kind}{plural}, {settings.prefetch} elements ahead"
+    count = f"1 to {settings.worker_count}" if settings.tuned else settings.worker_count
+    return f"{count} {settings.worker_kind}{plural}, {settings.prefetch} elements ahead"

@@ -141,19 +141,20 @@ class StreamReader(Generic[P, PlanT]):
             raise BaseException.with_traceback(self._error, self._raised_at)
         while not self._ready:
             stream = self._open_stream()
-            begun, blocked = time.perf_counter_ns(), stream.blocked[0]
+            begun, blocked = time.perf_counter_ns(), stream.blocked.nanoseconds
             self.meter.before_asking(begun)
             self._in_transition = True
             try:
                 result = stream.next()
             except BaseException as error:
-                self.meter.asked(begun, stream.blocked[0] - blocked, given=0)
+                self.meter.asked(begun, stream.blocked.nanoseconds - blocked, given=0)
                 self._restart_at(self.position)
                 if not isinstance(error, PoisonedError):
                     raise
                 continue  # by an interrupt in this or another iterator of the loader: on with a new executor
             given = len(result.values) if isinstance(result, Delivery) else 0
-            self.meter.asked(begun, stream.blocked[0] - blocked, given=given)
+            self.meter.asked(begun, stream.blocked.nanoseconds - blocked, given=given)
+            stream.blocked.lost = self.meter.exposed_share
             if not isinstance(result, Delivery):
                 self._in_transition = False
                 if isinstance(result, End):

@@ -54,6 +54,7 @@ class TrainerMeter:
         self._openings = self._blocked_calls = self._placing = 0
         self._opened = True  # the next answer is the first after an opening, a seek or a restore
         self._watch: DeviceWatch | None = None
+        self.exposed_share = 1.0  # of the blocked time; all of it where losses don't tell
         self._gaps: deque[int] = deque(maxlen=_REMEMBERED_GAPS)  # for each element
         self._given = 1
 
@@ -93,6 +94,8 @@ class TrainerMeter:
             self._blocked_calls += given > 0
             if self._watch is not None:
                 self._watch.judge(begun, now)
+                exposed = self._watch.result().share
+                self.exposed_share = 1.0 if exposed is None else exposed
 
     def _count_opening(self, taken: int, now: int, *, given: bool) -> None:
         self._opening += taken

@@ -10,6 +10,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -55,6 +56,14 @@ class PoisonedError(Exception):
     """An interrupt fell into a move of the engine; it can't be used any more."""
 
 
+@dataclass(slots=True)
+class Blocked:
+    """For how long the user of a stream was blocked, in nanoseconds, and the share of it that the user calls a loss."""
+
+    nanoseconds: int = 0
+    lost: float = 1.0
+
+
 class Stream:
     """One open stream of an executor: it is closed with `close`, or soon after the last reference to it is gone.
 
@@ -64,13 +73,13 @@ class Stream:
 
     next: gives the next elements, one at least, the failure in their place, or the end; waits for it. Raises
         PoisonedError where the executor can't go on: the stream is opened again, in another, at the position.
-    blocked: one number: nanoseconds for which `next` waited, or worked itself, in all.
+    blocked: what is known of the time in which `next` waited, or worked itself.
     """
 
     def __init__(self, executor: "Executor", number: int) -> None:
         self._executor, self._number = executor, number
         self.next: Callable[[], NextResult] = partial(executor.next, number)
-        self.blocked = executor.blocked_cell(number)
+        self.blocked = executor.blocked(number)
         # A finalizer may run anywhere, so it only puts the number in a queue.
         self._end = weakref.finalize(self, executor.abandon, number)
         self._end.atexit = False
@@ -139,7 +148,8 @@ class Executor(abc.ABC):
         # It was closed, or this is a fork of its process. A plain flag, read without the lock.
         self.closed = False
         self._streams: set[int] = set()
-        self._blocked: dict[int, list[int]] = {}  # by stream: nanoseconds for which its user was blocked
+        self._blocked: dict[int, Blocked] = {}  # by stream
+        self._blocked_for_loss = 0.0  # nanoseconds of all streams, also of those that were closed
         self._copied = 0  # bytes of batches that were copied out of the arena
         # Memory or outputs were freed since tasks were assigned last: there may be room for more.
         self._has_freed = False
@@ -161,7 +171,7 @@ class Executor(abc.ABC):
             number = self._new_stream()
             self._dispatcher.open(number, scheduler)
             self._streams.add(number)
-            self._blocked[number] = [0]
+            self._blocked[number] = Blocked()
             stream = Stream(self, number)  # still poisoned: an interrupt here would leave it open for good
             self.poisoned = False
             return stream
@@ -233,13 +243,15 @@ class Executor(abc.ABC):
     def statistics(self) -> PoolCounters:
         """What the workers did so far, and what they do now; also after the end."""
 
-    def blocked_cell(self, stream: int) -> list[int]:
+    def blocked(self, stream: int) -> Blocked:
         """What `Stream.blocked` is, for the stream of a number."""
         return self._blocked[stream]
 
     def _count_blocked(self, stream: int, nanoseconds: int) -> None:
-        if stream in self._blocked:  # else it was closed meanwhile
-            self._blocked[stream][0] += nanoseconds
+        blocked = self._blocked.get(stream)
+        if blocked is not None:  # else it was closed meanwhile
+            blocked.nanoseconds += nanoseconds
+            self._blocked_for_loss += nanoseconds * blocked.lost
 
     def _pool_counters(
         self,
@@ -247,12 +259,14 @@ class Executor(abc.ABC):
         ended: WorkerCounters,
         places: Iterable[WorkerCounters],
         *,
+        wanted: int = 0,
         lost: int = 0,
     ) -> PoolCounters:
         arena, slots = self._arena, self._slots
         return PoolCounters(
             tuple(workers),
             ended,
+            wanted=wanted,
             lost=lost,
             repeated=self._dispatcher.repeated,
             mapped=0 if arena is None else arena.nbytes,

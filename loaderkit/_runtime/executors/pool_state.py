@@ -18,7 +18,7 @@ import itertools
 import socket
 import threading
 from collections.abc import Sequence
-from dataclasses import InitVar, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 
 from loaderkit._base.system.descriptors import above_standard
 from loaderkit._base.system.limits import naming_limits
@@ -42,7 +42,6 @@ class PoolState:
         supervisor, dispatcher, arena, worker_log: its own.
         objects: the outputs in this process, by task.
         streams: the numbers of the open ones.
-        places: how many workers there are at once.
         names: of the operations, for counters.
 
     Raises OSError where the system gives no further channel.
@@ -56,7 +55,6 @@ class PoolState:
     worker_log: WorkerLog
     objects: dict[int, Output]
     streams: set[int]
-    places: InitVar[int]
     names: Sequence[str]
     stopping: bool = False
     failed: bool = False
@@ -67,12 +65,12 @@ class PoolState:
     )  # of that thread: it has done all it will do
     lost: int = 0  # workers
 
-    def __post_init__(self, places: int) -> None:
+    def __post_init__(self) -> None:
         self.changed = threading.Condition(self.lock)
         # By number, of the workers that haven't ended: a replacement has the place of the one that it replaces.
         self._places: dict[int, int] = {}
         self._ended_counters = WorkerCounters(kind=self.kind.name, cpu=0)
-        self._ended_by_place = [WorkerCounters(place, self.kind.name, cpu=0) for place in range(places)]
+        self._ended_by_place: list[WorkerCounters] = []
         with naming_limits("the channel that wakes the loader's pump"), above_standard():
             self._wake_up, self.woken = socket.socketpair()
         self._wake_up.setblocking(False)
@@ -96,7 +94,9 @@ class PoolState:
     def take_place(self, number: int) -> None:
         """Gives a worker that is about to start the first place without a present worker."""
         taken = {self._places[other] for other in self.supervisor.workers if other in self._places}
-        self._places[number] = next(place for place in itertools.count() if place not in taken)
+        self._places[number] = place = next(place for place in itertools.count() if place not in taken)
+        if place == len(self._ended_by_place):
+            self._ended_by_place.append(WorkerCounters(place, self.kind.name, cpu=0))
 
     def keep_counters(self, worker: Worker) -> None:
         """Adds what a worker did to that of all that have ended."""

@@ -91,7 +91,9 @@ class Pump:
         self._selector = selector
         self._supervisor = state.supervisor
         self._dispatcher = state.dispatcher
-        self._interval = self._supervisor.interval  # seconds from one look at the workers to the next
+        # Seconds from one look at the workers to the next.
+        self._interval = min(self._supervisor.interval, pool.tune_interval or self._supervisor.interval)
+        self._retired: dict[int, Worker] = {}  # dismissed by themselves; they end soon
         self._dismissed: Mapping[int, Worker] = {}  # and those that were fenced by then: joined last
         self.begun = threading.Event()
         self.ended = threading.Event()
@@ -120,6 +122,7 @@ class Pump:
         try:
             happened = self._handle_events(IDLE_SECONDS if idle else self._interval)
             self._look_after_workers()
+            pool.tune()
         except BaseException as error:  # noqa: BLE001 - a failure must fail every blocked next()
             with pool.lock:
                 pool.fail(error)
@@ -151,6 +154,7 @@ class Pump:
             if state.streams and not state.stopping:
                 self.start_workers()
                 pool.assign_tasks()
+                self._retire_workers()
             self._select_for_writing()
             if ready:
                 pool.wake_waiting()
@@ -191,10 +195,7 @@ class Pump:
 
     def _on_exit(self, number: int, worker: DescriptorWorker) -> None:
         """A process has ended, and its channel was read to the end."""
-        for watched in (worker.connection, worker.pidfd):
-            if watched is not None:
-                with contextlib.suppress(KeyError):  # it closed its channel before
-                    self._selector.unregister(watched)
+        self._unwatch(worker)
         snapshot = self._snapshot(number, worker)
         self._state.keep_counters(worker)
         reason = worker.end(self._state.kind.end_seconds)
@@ -220,12 +221,34 @@ class Pump:
             if kind.waits_on_descriptors:
                 self._watch(number, cast(DescriptorWorker, worker))
 
+    def _retire_workers(self) -> None:
+        """Of workers that are too many: each ends when it is done with its tasks."""
+        for number, worker in self._supervisor.retire().items():
+            self._dispatcher.retire(number)
+            if not self._dispatcher.busy(number):
+                if self._state.kind.waits_on_descriptors:
+                    self._unwatch(cast(DescriptorWorker, worker))
+                worker.dismiss()
+                self._dispatcher.take_back(number, "dismissed")  # none: it is forgotten there
+                self._state.keep_counters(worker)
+                self._supervisor.retired(number)
+                self._retired[number] = worker
+        for number in [number for number, worker in self._retired.items() if worker.has_ended(0.0)]:
+            self._retired.pop(number).end(0.0)
+            self._supervisor.forget(number)
+
     def _watch(self, number: int, worker: DescriptorWorker) -> None:
         self._selector.register(worker.connection, selectors.EVENT_READ, number)
         if worker.pidfd is None:
             self._interval = min(self._interval, _LOOK_SECONDS)
         else:
             self._selector.register(worker.pidfd, selectors.EVENT_READ, number)
+
+    def _unwatch(self, worker: DescriptorWorker) -> None:
+        for watched in (worker.connection, worker.pidfd):
+            if watched is not None:
+                with contextlib.suppress(KeyError):  # it closed its channel before
+                    self._selector.unregister(watched)
 
     def _watched(self, *, fenced: bool = False) -> list[tuple[int, DescriptorWorker]]:
         """The workers whose descriptors are waited for, by number."""
@@ -337,11 +360,13 @@ class Pump:
                 for number, worker in self._dismissed.items():
                     state.keep_counters(worker)
                     self._supervisor.forget(number)
-                self._dismissed = {}
+                for number in self._retired:
+                    self._supervisor.forget(number)
+                self._dismissed, self._retired = {}, {}
                 if state.stopping and state.thread in (None, threading.current_thread()):
                     state.close()  # else a next pump was started since, and does it
 
     def _join_workers(self) -> None:
         deadline = time.monotonic() + self._state.kind.end_seconds
-        for worker in self._dismissed.values():
+        for worker in (*self._dismissed.values(), *self._retired.values()):
             worker.end(max(0.0, deadline - time.monotonic()))

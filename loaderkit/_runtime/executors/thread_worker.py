@@ -88,8 +88,11 @@ class ThreadWorker:
         self._tasks.put(None)
 
     def end(self, timeout: float) -> str:
+        return "ended" if self.has_ended(timeout) else "still running"
+
+    def has_ended(self, timeout: float) -> bool:
         self._thread.join(timeout=timeout)
-        return "still running" if self._thread.is_alive() else "ended"
+        return not self._thread.is_alive()
 
     def progress(self) -> Progress:
         progress = self._progress

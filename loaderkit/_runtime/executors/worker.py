@@ -112,6 +112,10 @@ class Worker(Protocol):
         """
         ...
 
+    def has_ended(self, timeout: float) -> bool:
+        """Whether it has ended; waits so many seconds for it."""
+        ...
+
 
 class DescriptorWorker(Worker, Protocol):
     """A worker that is heard through descriptors, which the pump waits for.
@@ -139,10 +143,6 @@ class DescriptorWorker(Worker, Protocol):
 
     def kill(self) -> None:
         """Kills it; doesn't wait."""
-        ...
-
-    def has_ended(self, timeout: float) -> bool:
-        """Whether it has ended; waits so many seconds for it."""
         ...
 
 

@@ -8,6 +8,7 @@ from loaderkit._base.notes import keyed
 from loaderkit._base.system.limits import inherited_limits
 from loaderkit._engine.task import MakeBatch, Task
 from loaderkit._engine.worker_decisions import GiveUp, StallWarning, WorkerLost, WorkerSnapshot
+from loaderkit._engine.worker_tuner import Choice
 from loaderkit._source.naming import Namer
 from loaderkit.errors import WorkerError, WorkerTimeoutError
 
@@ -72,6 +73,11 @@ class WorkerLog:
         """
         place = f" in place of {self._lost.pop(0)}" if self._lost else ""
         _log.info("%s was hired%s; it is number %d", name, place, number)
+
+    def resized(self, before: int, choice: Choice) -> None:
+        """There should be another number of workers."""
+        self._lost.clear()
+        _log.info("worker_count='auto': %d instead of %d, as %s", choice.workers, before, choice.why)
 
     def dismissed(self) -> None:
         """All workers were dismissed: the next ones are in place of none."""

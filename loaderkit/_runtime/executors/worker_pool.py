@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING, cast
 
 from loaderkit._base.notes import repr_of
 from loaderkit._base.system.limits import is_of_limits, with_limits
+from loaderkit._base.system.resources import available_memory
 from loaderkit._engine.scheduler import Scheduler, SchedulerContext
-from loaderkit._engine.stats.counters import PoolCounters
+from loaderkit._engine.stats.counters import PoolCounters, total
 from loaderkit._engine.supervisor import WorkerSupervisor
 from loaderkit._engine.task import inputs_of
+from loaderkit._engine.worker_tuner import PERIOD_SECONDS, Figures, WorkerTuner
 from loaderkit._order.facts import Failure
 from loaderkit._runtime.memory.arena import Arena
 from loaderkit._runtime.worker.program import Program
@@ -52,6 +54,8 @@ if TYPE_CHECKING:
     from loaderkit._runtime.feeder.feeder import Feeder
 
 _log = logging.getLogger("loaderkit")
+# Times the memory of the largest worker that must be free for one more: workers grow, and the trainer too.
+_ROOM = 4
 
 
 class WorkerPool(Executor):
@@ -59,7 +63,8 @@ class WorkerPool(Executor):
 
     Args:
         program: what is run.
-        workers: how many.
+        workers: how many; with `tuned` at most.
+        tuned: whether their number follows what the pool counts.
         kind: "process" or "thread".
         restart_policy: how many lost and late workers are accepted.
         max_memory, task_rows, feeder: as Executor says.
@@ -70,6 +75,7 @@ class WorkerPool(Executor):
         program: Program,
         *,
         workers: int,
+        tuned: bool = False,
         kind: str,
         restart_policy: RestartPolicy,
         max_memory: int | None,
@@ -78,6 +84,10 @@ class WorkerPool(Executor):
     ) -> None:
         # Before anything is opened that would have to be closed again.
         own_kind = process_kind(program) if kind == "process" else thread_kind(program)
+        self._tuner = WorkerTuner(workers) if tuned else None
+        self._tune_at = 0.0
+        if self._tuner is not None:
+            workers = self._tuner.workers
         arena = Arena()
         super().__init__(
             program,
@@ -108,7 +118,6 @@ class WorkerPool(Executor):
                 worker_log=WorkerLog(RecordNames(self.record_name if has_names(program.source) else None)),
                 objects=self._objects,
                 streams=self._streams,
-                places=workers,
                 names=program.operation_names,
             )
         except OSError:
@@ -182,6 +191,45 @@ class WorkerPool(Executor):
 
     def wake(self) -> None:
         self.state.wake()
+
+    def resize(self, workers: int) -> None:
+        """Another number of workers from now on. One that is too many ends when its tasks are done."""
+        with self.lock:
+            self._supervisor.resize(workers)
+            self._pace.resize(workers)
+        self.wake()
+
+    @property
+    def tune_interval(self) -> float | None:
+        """Seconds from one call of `tune` to the next, None where the number of workers is fixed."""
+        return None if self._tuner is None else PERIOD_SECONDS / 2
+
+    def tune(self) -> None:
+        """Asks for another number of workers, if it is time, and what was counted says so."""
+        now = time.monotonic()
+        if self._tuner is None or now < self._tune_at:
+            return
+        self._tune_at = now + PERIOD_SECONDS / 2
+        with self.lock:
+            workers, ended, _ = self.state.counters()
+            work = total([*workers, ended])
+            largest = max((worker.memory or 0 for worker in workers), default=0)
+            free = available_memory()
+            choice = self._tuner.look(
+                Figures(
+                    at=now,
+                    blocked=self._blocked_for_loss / 1e9,
+                    busy=(work.working + work.telling) / 1e9,
+                    delayed=None if work.delayed is None else work.delayed / 1e9,
+                    records=work.records,
+                    tasks=work.tasks,
+                    starting=self._supervisor.missing,
+                    room=None if free is None or not largest else free // (_ROOM * largest),
+                )
+            )
+            if choice is not None:
+                self.state.worker_log.resized(self._supervisor.wanted, choice)
+                self.resize(choice.workers)
 
     @property
     def usable(self) -> bool:
@@ -309,7 +357,8 @@ class WorkerPool(Executor):
         if os.getpid() != self._pid:  # the lock may be held by a thread that isn't there
             return PoolCounters(())
         with self.lock:
-            return self._pool_counters(*self.state.counters(), lost=self.state.lost)
+            counters = self.state.counters()
+            return self._pool_counters(*counters, wanted=self._supervisor.wanted, lost=self.state.lost)
 
 
 _pools: weakref.WeakSet[WorkerPool] = weakref.WeakSet()  # of this process, for its forks

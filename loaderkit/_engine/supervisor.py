@@ -119,6 +119,7 @@ class WorkerSupervisor(Generic[W]):
         self._restart_late = restart_late
         self._entries: dict[int, _Entry[W]] = {}  # all that aren't released
         self._next_number = 0
+        self._may_retire = False  # since a `resize`, until all that were too many have gone
         self._failed_starts = 0  # in a row
         self._fruitless = 0  # ready workers lost since a task was finished
         self._watch = StallWatch(warn=STALL_SECONDS, limit=timeout)
@@ -179,18 +180,22 @@ class WorkerSupervisor(Generic[W]):
 
     def resize(self, worker_count: int) -> None:
         """There should be another number of workers from now on: `to_start` and `retire` say what follows."""
-        self.wanted = worker_count
+        self.wanted, self._may_retire = worker_count, True
 
     def retire(self) -> dict[int, W]:
         """The workers that retire, by number: ready ones that are too many, from the newest on, are told so here.
 
         Give them no further task; dismiss each that has none, and call `retired`.
         """
+        if not self._may_retire:
+            return {}  # called often
         too_many = self._staying() - self.wanted
         if too_many > 0:
             for number in sorted(self._in_states((READY,)), reverse=True)[:too_many]:
                 self._move(number, RETIRING)
-        return self._in_states((RETIRING,))
+        retiring = self._in_states((RETIRING,))
+        self._may_retire = bool(retiring) or self._staying() > self.wanted
+        return retiring
 
     def retired(self, number: int) -> None:
         """One that retires has no task any more, and was asked to end. Join it, and `forget` it."""

@@ -12,8 +12,10 @@ from runtime_loaders import all_same, numbers, row, until
 
 import loaderkit as lk
 from loaderkit._base.system.resources import available_cpus
+from loaderkit._engine.supervisor import DISMISSED, RETIRING
 
 COUNT = 600
+GOING = {RETIRING, DISMISSED}
 
 
 def jitter(x, rng):
@@ -95,12 +97,14 @@ def test_a_worker_that_retires_is_replaced_in_its_task_if_it_dies():
     with numbers(200, slow, lk.Batch(4), worker_count=3, task_rows=4) as loader:
         it = iter(loader)
         got = [next(it)]
-        stopped = worker_pids(loader)
-        for pid in stopped[1:]:
+        supervisor = executor_of(loader)._supervisor
+        until(lambda: supervisor.missing == 0, "three workers that are ready")
+        workers = [supervisor.worker(number).process.pid for number in (1, 2)]  # the newest
+        for pid in workers:
             os.kill(pid, signal.SIGSTOP)
         executor_of(loader).resize(1)
-        got += [next(it)]
-        for pid in stopped[1:]:
+        until(lambda: {supervisor.state(number) for number in (1, 2)} <= GOING, "workers that retire")
+        for pid in workers:
             os.kill(pid, signal.SIGKILL)
         got += list(it)
     assert all_same(got, expected)

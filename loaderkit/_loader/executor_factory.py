@@ -62,6 +62,7 @@ def make_executor(
             workers=settings.worker_count,
             tuned=settings.tuned,
             kind=settings.worker_kind,
+            level=settings.cpu,
             restart_policy=settings.restart_policy,
             max_memory=memory_budget(settings.max_memory, available_memory()),
             task_rows=settings.task_rows,

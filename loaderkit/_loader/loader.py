@@ -68,6 +68,8 @@ class DataLoader(Closing, Generic[T_co]):
         worker_count: 0 works in the calling thread; None takes the CPUs that this process may use; "auto" starts with
             two and takes as many of these as help, one at least.
         worker_kind: "process" or "thread".
+        cpu: level of x86-64 processors as which worker processes compute, "x86-64-v2", "x86-64-v3" or "x86-64-v4": the
+            same last bits on all that have it. It needs worker processes.
         prefetch_batches: elements that the workers make ahead of the one handed out.
         read_options: how a worker reads.
         shard_options: which part of each global batch this process loads; the sampler's own, or all, if not given.
@@ -114,6 +116,7 @@ class DataLoader(Closing, Generic[T_co]):
         operations: Iterable[Operation] = (),
         worker_count: int | Literal["auto"] | None = 0,
         worker_kind: str = "process",
+        cpu: str | None = None,
         prefetch_batches: int = 2,
         read_options: ReadOptions | None = None,
         shard_options: Sharding | None = None,
@@ -135,6 +138,7 @@ class DataLoader(Closing, Generic[T_co]):
             operations=operations,
             worker_count=worker_count,
             worker_kind=worker_kind,
+            cpu=cpu,
             prefetch_batches=prefetch_batches,
             read_options=read_options,
             shard_options=shard_options,
@@ -168,7 +172,7 @@ class DataLoader(Closing, Generic[T_co]):
             )
         self._iterated = True
         plan = self._plan()
-        self._process_agreement.check(plan, self._part_dtypes, stacklevel=2)
+        self._process_agreement.check(plan, self._part_dtypes, level=self._settings.cpu, stacklevel=2)
         if without := shards_without_last_step(plan):
             warnings.warn(
                 f"the last step has too few rows for all {plan.shard.shard_count} shards: the last {without} make "

@@ -43,12 +43,15 @@ class ProcessAgreement:
         self._told = ""  # of what differs
         self._computing: Store | None = None  # where last bits are to be compared behind the first element
 
-    def check(self, plan: SeekablePlan, parts: PartDtypes | None, *, stacklevel: int) -> None:
+    def check(
+        self, plan: SeekablePlan, parts: PartDtypes | None, *, level: str | None, stacklevel: int
+    ) -> None:
         """Compares the plan with those of the other processes, unless that was done.
 
         Args:
             plan: this process's.
             parts: what compares the elements of the stream's parts, None for one part.
+            level: of processors that the loader's workers compute as; None where operations may run in this process.
             stacklevel: of the warning of what may differ, counted from the caller of this method.
 
         Raises what `agree` raises where the processes load different streams.
@@ -60,7 +63,8 @@ class ProcessAgreement:
             if parts is not None:
                 said |= parts.fields(plan)
             if any(op.batch is None for op in plan.operations):
-                notes |= {f"{IF_THERE}{library}": bits for library, bits in numerics().items()}
+                bits = numerics() if level is None else {"cpu": level}
+                notes |= {f"{IF_THERE}{library}": each for library, each in bits.items()}
                 self._computing = store
             self._told = agree(store, "loader", said, advice=_ADVICE, notes=notes)
             if self._told:
@@ -86,7 +90,7 @@ class ProcessAgreement:
         store, self._computing = self._computing, None
         if store is None:  # another iterator was first
             return
-        for library, bits in (executor.numerics | numerics()).items():
+        for library, bits in executor.known_numerics().items():
             store.post(f"numerics/{library}/{bits}", str(store.process))
         said: dict[int, dict[str, str]] = defaultdict(dict)
         for key, process in store.read("numerics/").items():

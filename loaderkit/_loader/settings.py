@@ -29,6 +29,7 @@ class LoaderSettings:
         worker_count: workers; 0 works in the calling thread.
         tuned: whether there are from 1 to `worker_count` workers, as many as help.
         worker_kind: "process" or "thread".
+        cpu: level of x86-64 processors that worker processes compute as; None for the present processor.
         prefetch: elements that workers make ahead of the one handed out.
         read_options: how a worker reads.
         sharding: which rows of a global batch are this process's; resolved when iteration starts.
@@ -55,6 +56,7 @@ class LoaderSettings:
     worker_count: int = 0
     tuned: bool = False
     worker_kind: str = "process"
+    cpu: str | None = None
     prefetch: int = 2
     read_options: ReadOptions = field(default_factory=ReadOptions)
     sharding: Sharding = field(default_factory=NoSharding)

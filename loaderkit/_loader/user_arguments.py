@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from loaderkit._base.numbers import at_least, number
+from loaderkit._base.system.processor_level import checked_level
 from loaderkit._base.system.resources import available_cpus
 from loaderkit._order.sharding import NoSharding, Sharding, ShardOptions, check_sharding
 from loaderkit._plan.bad_records import Tolerance
@@ -35,6 +36,7 @@ def checked_settings(
     operations: Iterable[Operation],
     worker_count: int | Literal["auto"] | None,
     worker_kind: str,
+    cpu: str | None,
     prefetch_batches: int,
     read_options: ReadOptions | None,
     shard_options: Sharding | None,
@@ -64,6 +66,7 @@ def checked_settings(
         worker_count=_worker_count(worker_count),
         tuned=worker_count == "auto",
         worker_kind=_one_of("worker_kind", worker_kind, "process", "thread"),
+        cpu=checked_level(cpu),
         prefetch=at_least("prefetch_batches", prefetch_batches, 1),
         read_options=_read_options(read_options),
         max_memory=None if max_memory is None else at_least("max_memory", max_memory, 0),
@@ -80,6 +83,11 @@ def checked_settings(
         tolerance=tolerance,
         quarantine=None if quarantine is None else os.fspath(quarantine),
     )
+    if cpu is not None and (settings.worker_kind == "thread" or not settings.worker_count):
+        raise ValueError(
+            f"cpu: expected None without worker processes, got {cpu!r}: numpy has chosen its loops when this process "
+            f"loaded it; write cpu={cpu!r}, worker_kind='process', worker_count={settings.worker_count or 1}"
+        )
     _check_operations(settings)
     check_reach(batching_of(shape_of(settings.operations), ShardOptions(0, 1)), length_of(settings.sampler))
     return settings

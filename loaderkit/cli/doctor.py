@@ -3,12 +3,14 @@
 import argparse
 import math
 import os
+import platform
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
 
 from loaderkit._base.system.platform import open_process
+from loaderkit._base.system.processor_level import present_level
 from loaderkit._base.system.resources import available_cpus, available_memory
 from loaderkit._base.system.shared_memory import anonymous_file
 from loaderkit._base.version import __version__
@@ -71,7 +73,7 @@ def _interpreter() -> Found:
 def _processors() -> Found:
     here, all_of = available_cpus(), os.cpu_count() or 1
     fix = "" if here > 1 else "Workers and trainer share one: give the job more"
-    return here > 1, f"{here} of {all_of} may be used", fix
+    return here > 1, f"{here} of {all_of} may be used, {present_level() or platform.machine()}", fix
 
 
 def _memory() -> Found:

@@ -35,6 +35,7 @@ def load(
     drop_remainder: bool = False,
     worker_count: int | Literal["auto"] | None = 0,
     worker_kind: str = "process",
+    cpu: str | None = None,
     prefetch_batches: int = 2,
     read_options: ReadOptions | None = None,
     max_memory: int | None = None,
@@ -62,7 +63,7 @@ def load(
         drop_remainder: whether that Batch drops the last rows where they fill no whole one.
         worker_count: 0 works in the calling thread; None takes the CPUs that this process may use; "auto" starts with
             two and takes as many of these as help, one at least.
-        worker_kind, prefetch_batches, read_options, max_memory: as DataLoader takes them, like all that follow.
+        worker_kind, cpu, prefetch_batches, read_options, max_memory: as DataLoader takes them, like all that follow.
         logical_streams, num_steps: of the stream.
         on_record_error, max_bad_records, quarantine: of bad records.
         verify, agree: what is compared.
@@ -86,6 +87,7 @@ def load(
         operations=given,
         worker_count=worker_count,
         worker_kind=worker_kind,
+        cpu=cpu,
         prefetch_batches=prefetch_batches,
         read_options=read_options,
         shard_options=shard_options,

@@ -132,7 +132,8 @@ class _Pipeline:
         Args:
             changes: of the loader's settings.
         """
-        changes = {"quarantine": None, **changes}
+        # Without a level: this process has none, and whether an operation is pure doesn't depend on it.
+        changes = {"quarantine": None, "cpu": None, **changes}
         if not self.whole:  # a beginning may have no Batch to shard, fewer rows than streams, and more steps
             changes = {
                 "operations": self.operations,

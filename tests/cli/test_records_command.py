@@ -1,5 +1,6 @@
 """`loaderkit explain`, also with --step, and `doctor`: what they do with a script, a function and a machine."""
 
+import platform
 import subprocess
 import sys
 import types
@@ -7,6 +8,7 @@ import types
 import pytest
 
 import loaderkit as lk
+from loaderkit._base.system.processor_level import present_level
 from loaderkit.cli import main
 
 SCRIPT = """
@@ -128,6 +130,7 @@ def test_doctor_starts_and_kills_a_worker(loaderkit):
     found = {each["name"]: each for each in document["findings"]}
     assert found["worker"]["ok"]
     assert found["worker"]["text"].endswith("64 of 64 records")
+    assert found["processors"]["text"].endswith(present_level() or platform.machine())
     assert all(each["ok"] or each["fix"] for each in document["findings"])
 
 

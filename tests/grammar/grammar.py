@@ -17,6 +17,7 @@ from sources_of import RECORDS, WRITTEN, Source
 from words import Op, bounds_of
 
 import loaderkit as lk
+from loaderkit._base.system.processor_level import present_level
 from loaderkit._loader.loader import variant_of
 from loaderkit._order.rng import child_of, generator
 
@@ -267,6 +268,7 @@ class Running:
 
     workers: int = 0
     kind: str = "thread"
+    cpu: str | None = None
     prefetch: int = 2
     task_rows: int | None = None
     read_threads: int = 0
@@ -282,6 +284,7 @@ class Running:
             operations=p.operations,
             worker_count=self.workers,
             worker_kind=self.kind,
+            cpu=self.cpu,
             prefetch_batches=self.prefetch,
             read_options=lk.ReadOptions(
                 self.read_threads, self.ahead, lk.Retry(2, 0, errors=(LookupError,)) if self.retry else None
@@ -303,6 +306,7 @@ def runnings(kind: str = "thread") -> st.SearchStrategy[Running]:
         Running,
         workers=st.integers(1, 2) if kind == "process" else st.sampled_from([0, 0, 1, 2]),
         kind=st.just(kind),
+        cpu=st.sampled_from([None, present_level()]) if kind == "process" else st.none(),
         prefetch=st.integers(1, 4),
         task_rows=st.none() | st.integers(1, 7),
         read_threads=st.sampled_from([0, 0, 0, 2]),

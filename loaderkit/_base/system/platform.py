@@ -10,6 +10,7 @@ import signal
 import sys
 
 from .descriptors import above_standard
+from .processor_level import levelled
 
 LINUX = sys.platform == "linux"
 _PR_SET_PDEATHSIG = 1
@@ -61,10 +62,10 @@ def process_state(pid: int) -> str:
     return f"the kernel says {state}" + (f", in {inside}" if inside not in ("", "0") else "")
 
 
-def worker_environment() -> dict[str, str]:
+def worker_environment(level: str | None = None) -> dict[str, str]:
     """The trainer's environment, changed so that a worker sees no accelerator and its libraries start no threads.
 
-    It has to be set before the worker's first import: libraries read it once.
+    With a level of processors they compute as on such a one. It is set before the first import: they read it once.
     """
     environment = {"PYTHONHASHSEED": "0", **os.environ, IN_WORKER: "1"}  # sets of texts in one order
     for hidden in (
@@ -78,4 +79,4 @@ def worker_environment() -> dict[str, str]:
     for library in ("OMP", "OPENBLAS", "MKL", "NUMEXPR"):
         environment[f"{library}_NUM_THREADS"] = "1"
     environment["VECLIB_MAXIMUM_THREADS"] = environment["OPENCV_FOR_THREADS_NUM"] = "1"
-    return environment
+    return environment if level is None else levelled(level, environment)

@@ -5,7 +5,6 @@ import warnings
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from loaderkit._base.system.numerics import numerics
 from loaderkit._base.system.versions import present_versions
 from loaderkit._order.mixture.stages import same_shares
 from loaderkit._plan.position import Position
@@ -30,7 +29,7 @@ def merged(state: bytes | Sequence[bytes]) -> State:
 
 def saved_bytes(plan: SeekablePlan, position: Position, executor: Executor) -> bytes:
     """The document of a position, as this process saves it. executor: of the loader."""
-    return dumps(state_of(plan, position, present_versions(), executor.numerics | numerics()))
+    return dumps(state_of(plan, position, present_versions(), executor.known_numerics()))
 
 
 def restored(
@@ -57,7 +56,7 @@ def restored(
     behind = _behind(own, saved, find_unread)
     notices = compare(
         saved,
-        state_of(own, own.first_position(), present_versions(), executor.numerics | numerics()),
+        state_of(own, own.first_position(), present_versions(), executor.known_numerics()),
         allow,
         behind,
     )
@@ -78,11 +77,13 @@ def restored(
 
 def late_comparison(saved: State, plan: SeekablePlan, executor: Executor) -> Callable[[Executor], None]:
     """What warns of other last bits of libraries that are loaded, here or in workers, for the first batch only."""
-    known = executor.numerics | numerics()
+    known = executor.known_numerics()
+    levels = {side["cpu"] for side in (saved.numerics, known) if "cpu" in side}
 
     def compare(executor: Executor) -> None:
-        found = executor.numerics | numerics()
-        loaded = {library: found[library] for library in found.keys() - known.keys()}
+        found = executor.known_numerics()
+        new = found.keys() - known.keys() if len(levels) < 2 else ()  # of other levels the restore has warned
+        loaded = {library: found[library] for library in new}
         for notice in other_bits(saved, plan.parameters, loaded):
             warnings.warn(notice, stacklevel=5)
 

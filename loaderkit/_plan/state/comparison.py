@@ -257,10 +257,17 @@ def other_bits(saved: State, parameters: Sequence[Any] | None, numerics: Mapping
     """
     computes = any(entry["op"] != "Batch" for entry in parameters or ())
     others = [name for name, bits in sorted(saved.numerics.items()) if numerics.get(name, bits) != bits]
+    named = [f"cpu={numerics[name]!r}" if name == "cpu" else name for name in others]
     if computes and others:
+        level = saved.numerics.get("cpu")
         yield (
-            f"{', '.join(others)} of this process computes other last bits than where the state was saved, as on "
-            "another kind of processor or from another build; exp, products or resized pictures may differ from here on"
+            f"{', '.join(named)} of this process computes other last bits than where the state was saved, as on "
+            "another kind of processor or from another build; exp, products or resized pictures may differ from here "
+            + (
+                f"on. It was saved with cpu={level!r}: give it to this loader, too"
+                if level
+                else "on. With cpu='x86-64-v3' from its start a run has the same ones on all processors of that level"
+            )
         )
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from loaderkit._base.system.numerics import numerics
 from loaderkit._base.tree import unflatten
 from loaderkit._engine.dispatcher import Dispatcher
 from loaderkit._engine.outputs import Outputs
@@ -117,7 +118,8 @@ class Executor(abc.ABC):
         feeder: "Feeder | None" = None,
     ) -> None:
         self.program = program
-        self.numerics: dict[str, str] = {}  # of worker processes that have done a task
+        # Of worker processes that have done a task, and as "cpu" the level of processors that they compute as.
+        self.numerics: dict[str, str] = {}
         self._feeder = feeder
         self.record_name = namer_of(program.source)  # for messages
         self.lock = threading.RLock()
@@ -175,6 +177,10 @@ class Executor(abc.ABC):
             stream = Stream(self, number)  # still poisoned: an interrupt here would leave it open for good
             self.poisoned = False
             return stream
+
+    def known_numerics(self) -> dict[str, str]:
+        """As `numerics`, of what operations run with, as far as that is loaded."""
+        return self.numerics if "cpu" in self.numerics else self.numerics | numerics()
 
     def close(self, stream: int) -> None:
         """Ends a stream; running tasks of it are discarded when they finish."""

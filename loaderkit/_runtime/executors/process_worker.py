@@ -59,18 +59,25 @@ class ProcessWorker:
         arena: the loader's memory.
         packer: of later messages.
         number: its place in the pool.
+        level: of processors, as `launched` takes it.
 
     Raises OSError if the system starts no more processes.
     """
 
     def __init__(
-        self, packed: bytes, descriptors: Sequence[int], arena: Arena, packer: Packer, number: int
+        self,
+        packed: bytes,
+        descriptors: Sequence[int],
+        arena: Arena,
+        packer: Packer,
+        number: int,
+        level: str | None,
     ) -> None:
         self.number = number
         self._heartbeat = HeartbeatReader()
         try:
             self.connection, self.process = launched_with_channel(
-                (arena.fd, self._heartbeat.fd, *descriptors)
+                (arena.fd, self._heartbeat.fd, *descriptors), level=level
             )
         except BaseException:
             self._heartbeat.close()
@@ -228,8 +235,8 @@ class ProcessWorker:
         return "an exit code that other code took" if self._reaped else _how_it_ended(self.process.returncode)
 
 
-def process_kind(program: Program) -> WorkerKind:
-    """Workers in processes of their own, which run the program as it is now.
+def process_kind(program: Program, level: str | None) -> WorkerKind:
+    """Workers in processes of their own, which run the program as it is now, as on processors of a level.
 
     Raises TransportError where it can't be sent to them.
     """
@@ -238,7 +245,7 @@ def process_kind(program: Program) -> WorkerKind:
     as_sent = operations_now(program)
 
     def start(shared: Shared, number: int, started: Started) -> Worker:
-        worker = ProcessWorker(packed, descriptors, shared.arena, packer, number)
+        worker = ProcessWorker(packed, descriptors, shared.arena, packer, number, level)
         started(number, worker)
         return worker
 

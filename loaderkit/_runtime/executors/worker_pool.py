@@ -66,6 +66,7 @@ class WorkerPool(Executor):
         workers: how many; with `tuned` at most.
         tuned: whether their number follows what the pool counts.
         kind: "process" or "thread".
+        level: of processors, as which processes compute; None for the present one.
         restart_policy: how many lost and late workers are accepted.
         max_memory, task_rows, feeder: as Executor says.
     """
@@ -77,13 +78,14 @@ class WorkerPool(Executor):
         workers: int,
         tuned: bool = False,
         kind: str,
+        level: str | None = None,
         restart_policy: RestartPolicy,
         max_memory: int | None,
         task_rows: int | None,
         feeder: "Feeder | None" = None,
     ) -> None:
         # Before anything is opened that would have to be closed again.
-        own_kind = process_kind(program) if kind == "process" else thread_kind(program)
+        own_kind = process_kind(program, level) if kind == "process" else thread_kind(program)
         self._tuner = WorkerTuner(workers) if tuned else None
         self._tune_at = 0.0
         if self._tuner is not None:
@@ -99,6 +101,8 @@ class WorkerPool(Executor):
             task_rows=task_rows,
             feeder=feeder,
         )
+        if level is not None:
+            self.numerics["cpu"] = level
         self._pid = os.getpid()
         self._waited_for: set[int] = set()  # streams with a consumer that waits and wasn't woken since
         self._supervisor = WorkerSupervisor[Worker](

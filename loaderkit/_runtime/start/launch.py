@@ -67,13 +67,16 @@ def check_start() -> None:
         )
 
 
-def launched(descriptors: Sequence[int], module: str = _WORKER) -> "subprocess.Popen[bytes]":
+def launched(
+    descriptors: Sequence[int], module: str = _WORKER, level: str | None = None
+) -> "subprocess.Popen[bytes]":
     """A new worker process, or another process of a loader.
 
     Args:
         descriptors: those that `worker.main.start` takes, each 3 or more; they keep their numbers in the worker.
         module: has the `start` that the process calls, with the first three descriptors, the pid of this process and
             the other descriptors in `sys.argv`.
+        level: of processors, as which its libraries compute.
 
     Raises OSError where the system starts no more processes, and WorkerError where there is no interpreter to start.
     """
@@ -93,26 +96,26 @@ def launched(descriptors: Sequence[int], module: str = _WORKER) -> "subprocess.P
                 stdout=_stream_for_worker(1),
                 stderr=_stream_for_worker(2),
                 pass_fds=descriptors,
-                env=worker_environment(),
+                env=worker_environment(level),
             )
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def launched_with_channel(
-    descriptors: Sequence[int], module: str = _WORKER
+    descriptors: Sequence[int], module: str = _WORKER, level: str | None = None
 ) -> "tuple[socket.socket, subprocess.Popen[bytes]]":
     """A new process, and this side of a channel to it; it has the other side as its first descriptor.
 
     Args:
         descriptors: those behind the channel; see `launched`.
-        module: as `launched` takes it.
+        module, level: as `launched` takes them.
     """
     with naming_limits("a channel to a child process"), above_standard():
         ours, theirs = socket.socketpair()
     try:
         with theirs:
-            process = launched((theirs.fileno(), *descriptors), module)
+            process = launched((theirs.fileno(), *descriptors), module, level)
     except BaseException:
         ours.close()
         raise

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._base.numbers import at_least, number
+from loaderkit._base.numbers import at_least, number, true_or_false
 from loaderkit._base.system.resources import available_cpus
 from loaderkit._order.sharding import NoSharding, Sharding, ShardOptions, check_sharding
 from loaderkit._plan.bad_records import Tolerance
@@ -82,13 +82,6 @@ def checked_settings(
     _check_operations(settings)
     check_reach(batching_of(shape_of(settings.operations), ShardOptions(0, 1)), length_of(settings.sampler))
     return settings
-
-
-def true_or_false(name: str, value: Any) -> bool:
-    """The value, if it is a bool."""
-    if not isinstance(value, bool):
-        raise TypeError(f"{name}: expected True or False, got {value!r}")
-    return value
 
 
 def _check_operations(settings: LoaderSettings) -> None:

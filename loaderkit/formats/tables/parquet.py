@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from loaderkit._base.hints import refusing_foreign_arguments
+from loaderkit._base.numbers import true_or_false
 from loaderkit.formats.indexed import REMOTE_READ_AHEAD
 
 from .file_rows import TableFileRows
@@ -64,9 +65,7 @@ class ParquetDataSource(TableFileRows):
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         pyarrow_for("ParquetDataSource")
-        if not isinstance(random_reads, bool):
-            raise TypeError(f"random_reads: expected True or False, got {random_reads!r:.60}")
-        self._random_reads = random_reads
+        self._random_reads = true_or_false("random_reads", random_reads)
         super().__init__(TableFiles(paths, "parquet", storage_options), columns, cache_bytes)
         names = {column.name for column in self._columns}
         groups = (group for file in range(len(self._files)) for group in self._groups(file))

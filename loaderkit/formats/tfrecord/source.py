@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._base.hints import refusing_foreign_arguments
+from loaderkit._base.numbers import true_or_false
 from loaderkit._codecs.checksums import data_crc32c, has_fast_crc32c
 from loaderkit._codecs.record_codec import decode_record, decode_records
 from loaderkit._codecs.scan import Malformed
@@ -82,9 +83,7 @@ class TFRecordDataSource(IndexedDataSource):
             verify = has_fast_crc32c()
         elif verify:
             data_crc32c()  # an ImportError names the extra
-        if not isinstance(decode, bool):
-            raise TypeError(f"decode: expected True or False, got {decode!r}")
-        self._verify, self._decodes = verify, decode
+        self._verify, self._decodes = verify, true_or_false("decode", decode)
         super().__init__(
             paths, format=TFRecordFormat(), index=index, cache=cache, storage_options=storage_options
         )

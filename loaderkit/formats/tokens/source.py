@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from loaderkit._base.block_checksums import CheckedBlocks
 from loaderkit._base.former_arguments import former_arguments
+from loaderkit._base.numbers import true_or_false
 from loaderkit._source.content import content_hash, sampled_keys
 from loaderkit._source.record_key import check_key, check_keys
 from loaderkit._storage.addresses import redacted
@@ -75,8 +76,7 @@ class TokenDataSource:
         cache: Cache | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        if not isinstance(mmap, bool):
-            raise TypeError(f"mmap: expected True or False, got {_short(mmap)}")
+        true_or_false("mmap", mmap)
         if offsets is None:
             whole = open_documents(tokens, storage_options=storage_options, cache=cache, mmap=mmap)
             named = whole.feature if feature is None else feature

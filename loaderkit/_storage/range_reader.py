@@ -95,3 +95,15 @@ class RangeReader(Protocol):
     def close(self) -> None:
         """Closes files and connections; a later read opens them again."""
         ...
+
+
+def read_range(ranges: RangeReader, shard: int, begin: int, end: int) -> bytes:
+    """The bytes begin to end of one shard.
+
+    Args:
+        ranges: reads it, and raises what its `read` does.
+        shard: its number.
+        begin, end: of the range.
+    """
+    (found,) = ranges.read(np.array([shard]), np.array([begin]), np.array([end]))
+    return bytes(found)

@@ -132,7 +132,7 @@ class LmdbDataSource(Closing):
         if not self._decode:
             return values
         return decoded_records(
-            values, lambda place: f"{self._file}: in the value of {self._keys[keys[place]]!r}"
+            values, lambda place, _: f"{self._file}: in the value of {self._keys[keys[place]]!r}"
         )
 
     def name(self, record_key: SupportsIndex) -> str:

@@ -17,7 +17,7 @@ import re
 import time
 from collections.abc import Iterator
 
-from loaderkit._base.system.descriptors import above_standard
+from loaderkit._base.system.descriptors import open_descriptor
 
 from .boot import boot_id
 
@@ -93,8 +93,7 @@ def lock_without_waiting(path: str) -> Iterator[bool]:
     The block runs with it where files can't be locked, too. The kernel frees the lock of a process that dies.
     """
     try:
-        with above_standard():
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        descriptor = open_descriptor(path, os.O_RDWR | os.O_CREAT)
     except OSError:
         yield True
         return
@@ -124,8 +123,7 @@ def lock_within(path: str, seconds: float) -> Iterator[None]:
 
 def _locks_work(folder: str) -> bool:
     try:
-        with above_standard():
-            descriptor = os.open(f"{folder}/flock-works", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        descriptor = open_descriptor(f"{folder}/flock-works", os.O_RDWR | os.O_CREAT)
     except OSError:
         return False
     try:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._base.system.descriptors import above_standard
+from loaderkit._base.system.descriptors import open_descriptor
 
 from .chunk_file import footer_of, is_temporary, remove_stale
 from .chunk_folder import ChunkFolder, lock_within
@@ -139,8 +139,7 @@ def _delete(chunks: list[StoredChunk], nbytes: int) -> int:
 def delete_chunk(path: str) -> bool:
     """Deletes a file that ends with a chunk's footer; whether it is gone."""
     try:
-        with above_standard():
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        descriptor = open_descriptor(path, os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError:
         return True
     except OSError:

@@ -159,7 +159,7 @@ class ArrayRecordDataSource(Closing):
         records = self._read_bytes(place, positions)
         if not self._decodes:
             return records
-        return decoded_records(records, lambda at: f"{self._files[place].path}[{positions[at]}]")
+        return decoded_records(records, lambda at, _: f"{self._files[place].path}[{positions[at]}]")
 
     def _read_bytes(self, place: int, positions: list[int]) -> list[bytes]:
         file = self._files[place]

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from loaderkit._codecs.scan import Malformed, ReadAt
+from loaderkit._codecs.scan import Malformed, ReadAt, compressed_by
 
 from .header import BLOCK, COPY_AGAIN, checksums_hold, cut, name_of, number, padded, pax_records
 
@@ -23,12 +23,6 @@ _WITHOUT_DATA = frozenset(b"123456")  # links, devices, folders and pipes, whate
 _PAX, _SOLARIS_PAX, _GLOBAL, _LONG_NAME, _LONG_LINK = b"xXgLK"
 _EXTENDED = frozenset((_PAX, _SOLARIS_PAX, _GLOBAL, _LONG_NAME, _LONG_LINK))
 _SPARSE, _CONTINUED = b"SM"
-_COMPRESSED = {
-    b"\x1f\x8b": "gzip",
-    b"BZh": "bzip2",
-    b"\xfd7zXZ": "xz",
-    b"\x28\xb5\x2f\xfd": "zstd",
-}
 _REPACK = "unpack the shard and write it again: tar --create --format=pax, without --sparse"
 
 
@@ -248,13 +242,9 @@ def _sparse(offset: int) -> Malformed:
 
 
 def _not_a_header(offset: int, got: bytes) -> Malformed:
-    for magic, name in _COMPRESSED.items():
-        if offset == 0 and got.startswith(magic):
-            return Malformed(
-                0,
-                f"expected a tar archive, got one compressed by {name}",
-                f"unpack it once: `{name} -dc SHARD > NEW.tar`",
-            )
+    if offset == 0 and (name := compressed_by(got)) is not None:
+        problem = f"expected a tar archive, got one compressed by {name}"
+        return Malformed(0, problem, f"unpack it once: `{name} -dc SHARD > NEW.tar`")
     if offset == 0 and got[:12].strip(b"\0"):
         remedy = f"if it is a tar archive at all, {COPY_AGAIN}; else use the source of its format"
         return Malformed(0, f"expected a tar header with a right checksum, got {got[:12]!r}", remedy)

@@ -10,14 +10,12 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from loaderkit._base.system.file_identity import FileIdentity
 from loaderkit._base.system.locked_folder import locked_folder
 from loaderkit._base.system.whole_file import whole_file
 from loaderkit._storage.addresses import redacted
 from loaderkit._storage.patterns import FilePart
-from loaderkit._storage.range_reader import RangeReader
+from loaderkit._storage.range_reader import RangeReader, read_range
 from loaderkit.errors import DataFormatError
 from loaderkit.formats._index.shard_set import ShardSet, base_name
 
@@ -129,8 +127,7 @@ def _inflated(ranges: RangeReader, size: int, shown: str) -> Iterator[bytes]:
     inflate = zlib.decompressobj(wbits=31)
     for begin in range(0, size, _PIECE):
         end = min(begin + _PIECE, size)
-        (read,) = ranges.read(np.array([0]), np.array([begin]), np.array([end]))
-        data = bytes(read)
+        data = read_range(ranges, 0, begin, end)
         while data:
             if inflate.eof:
                 data = data.lstrip(b"\0")  # zeros may pad the end

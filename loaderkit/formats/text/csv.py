@@ -167,6 +167,4 @@ class CsvDataSource(TextDataSource):
     def fingerprint(self) -> dict[str, Any]:
         """The data's identity, without times, folders and addresses, the chosen columns and the encoding."""
         told = super().fingerprint()
-        if self._chosen is not None:
-            told["columns"] = self.columns
-        return told if self._encoding == "utf-8" else {**told, "encoding": self._encoding}
+        return told if self._chosen is None else {**told, "columns": self.columns}

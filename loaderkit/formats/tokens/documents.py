@@ -15,7 +15,7 @@ from loaderkit._base.block_checksums import BLOCK_BYTES, CheckedBlocks, damaged
 from loaderkit._base.system.descriptors import above_standard
 from loaderkit._storage.addresses import is_remote, redacted
 from loaderkit._storage.open_ranges import open_ranges
-from loaderkit._storage.range_reader import RangeReader
+from loaderkit._storage.range_reader import RangeReader, read_range
 from loaderkit.errors import DataFormatError
 from loaderkit.formats.npy import array_header, array_place
 
@@ -118,6 +118,4 @@ def _checksums(name: str, ranges: RangeReader, end: TokenFileEnd) -> NDArray[np.
 
 
 def _read(ranges: RangeReader, begin: int, end: int) -> bytes:
-    if begin >= end:
-        return b""
-    return bytes(ranges.read(*(np.array([place]) for place in (0, begin, end)))[0])
+    return read_range(ranges, 0, begin, end) if begin < end else b""

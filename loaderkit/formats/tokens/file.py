@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from loaderkit._base.block_checksums import BLOCK_BYTES, CheckedBlocks
 from loaderkit._storage.addresses import redacted
 from loaderkit._storage.open_ranges import open_ranges
-from loaderkit._storage.range_reader import ObjectVersion, RangeReader
+from loaderkit._storage.range_reader import ObjectVersion, RangeReader, read_range
 from loaderkit._storage.read_plan import REMOTE_GAP, plan_reads, slices_of
 from loaderkit._storage.span_reader import SpanReader
 from loaderkit.formats._index.check import sample_of
@@ -63,7 +63,7 @@ class TokenFile:
         self._ranges = open_ranges([path], storage_options=storage_options, expected=[version], max_gap=0)
         head = b""
         if dtype is None:
-            (head,) = map(bytes, self._ranges.read(*_spans(0, min(version.size, HEAD_BYTES))))
+            head = read_range(self._ranges, 0, 0, min(version.size, HEAD_BYTES))
         self._begin, self.shape, self.dtype = place_of_integers(self.path, version.size, head, dtype)
         self._pages: SpanReader | None = None
         if cache is not None:
@@ -240,7 +240,3 @@ def _pages_of(ranges: RangeReader, version: ObjectVersion) -> FilePages:
     told = hashlib.sha256(f"{version.size} {version.tag} ".encode())
     told.update(sample_of(ranges, 0, version.size))
     return FilePages(version.size, told.hexdigest(), _PAGES)
-
-
-def _spans(begin: int, end: int) -> tuple[IntArray, IntArray, IntArray]:
-    return np.array([0]), np.array([begin]), np.array([end])

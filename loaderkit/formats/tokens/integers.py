@@ -9,6 +9,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from loaderkit._base.system.descriptors import above_standard
 from loaderkit._storage.addresses import is_remote, redacted
+from loaderkit._storage.open_ranges import check_storage_options
 from loaderkit._storage.patterns import file_parts
 from loaderkit.formats.npy import HEAD_BYTES, place_of_integers
 
@@ -46,11 +47,7 @@ def open_integers(
         if array.ndim == 1 and not array.size and not isinstance(given, np.ndarray):
             array = array.astype(np.int64)  # numpy takes an empty list for floats
         return _checked(name, array)
-    options: object = storage_options  # of any type, whatever the annotation says
-    if not isinstance(options, Mapping | None):
-        raise TypeError(
-            f"storage_options: expected a dict of option -> value, got a {type(options).__name__}"
-        )
+    check_storage_options(storage_options)
     path = one_file(name, given, storage_options)
     bare = None if has_head else _bare_dtype(name, path, dtype)
     if mmap and not is_remote(path):

@@ -3,7 +3,7 @@
 import argparse
 import contextlib
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from loaderkit._codecs.scan import Malformed, Scanner, ShardScan
 from loaderkit.errors import DataFormatError
+from loaderkit.formats._index.build import read_all
 from loaderkit.formats._index.check import has_sample
 from loaderkit.formats._index.find import cached_path, other_set, path_beside
 from loaderkit.formats._index.record_index import RecordIndex
@@ -151,26 +152,12 @@ def shard_findings(checks: ShardChecks, out: Output, *, worker_count: int = 0) -
     with (
         contextlib.closing(checks),
         out.progress("shards", len(checks)) as advance,
-        contextlib.closing(_each(checks, worker_count)) as found,
+        contextlib.closing(read_all(checks, worker_count)) as found,
     ):
         for shard in found:
             findings += shard.findings
             advance(1)
     return findings
-
-
-def _each(checks: ShardChecks, worker_count: int) -> Generator[ShardFindings]:
-    if not worker_count:
-        yield from map(checks.__getitem__, range(len(checks)))
-        return
-    from loaderkit._loader.loader import DataLoader
-    from loaderkit.samplers import IndexSampler
-
-    loader = DataLoader(
-        data_source=checks, sampler=IndexSampler(len(checks), num_epochs=1), worker_count=worker_count
-    )
-    with iter(loader) as found:
-        yield from found
 
 
 def has_index(options: argparse.Namespace, data: NamedData) -> bool:

@@ -7,7 +7,7 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import GeneratorType
 from typing import Any
 
@@ -76,16 +76,30 @@ def check_records(source: Any) -> None:
         raise UsageError("SRC: expected a record or more, got none")
 
 
-def check_new(path: str, *, overwrite: bool) -> None:
-    """UsageError where a file can't get this name."""
+def check_new(path: str, *, overwrite: bool, kind: str = "file") -> None:
+    """UsageError where a file, or a folder, can't get this name."""
     if path == PIPE:
         return
-    if os.path.isdir(path):
+    if kind == "file" and os.path.isdir(path):
         raise UsageError(f"DST: expected the name of a file, got the folder {shown_name(path)}")
     if os.path.lexists(path) and not overwrite:
         raise UsageError(
-            f"DST: expected a new file, got {shown_name(path)}, which is there; give another name, or --overwrite"
+            f"DST: expected a new {kind}, got {shown_name(path)}, which is there; give another name, or --overwrite"
         )
+
+
+def name_files(made: Mapping[str, str], data_format: str, worker_count: int) -> None:
+    """Gives finished files their names, with an index beside them.
+
+    made: the path of each, by its name. data_format: theirs. worker_count: processes that make the index.
+    """
+    names = [*map(os.path.abspath, made)]
+    drop_index(names, data_format)
+    for name, path in made.items():
+        os.replace(path, name)
+    for folder in {*map(os.path.dirname, names)}:
+        sync(folder)
+    write_index(names, data_format, worker_count)
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 import argparse
 
 from loaderkit.cli.exit_status import UsageError
+from loaderkit.cli.output import Output
 
 FEWEST_EPOCHS = 4  # with fewer the training may end before it can be killed
 
@@ -17,7 +18,7 @@ examples:
 """
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace, out: Output) -> int:
     """Runs the demo; UsageError for too few epochs."""
     if options.epochs < FEWEST_EPOCHS:
         raise UsageError(f"--epochs: expected {FEWEST_EPOCHS} or more, got {options.epochs}")

@@ -7,7 +7,7 @@ was killed goes on with the parts that it left, and the index has the same bytes
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import closing
 from typing import Any
 
@@ -61,7 +61,7 @@ def build_index(
             worker_count = 0 if _is_small(shards, ranges) else available_cpus()
         parts: list[str] = []
         nbytes = 0
-        for scanned in _read_all(scans, min(worker_count, len(scans))):
+        for scanned in read_all(scans, min(worker_count, len(scans))):
             parts.append(scanned.part)
             nbytes += scanned.nbytes
             if on_progress is not None:
@@ -110,18 +110,14 @@ def _is_small(shards: ShardSet, ranges: RangeReader) -> bool:
     return not shards.remote and sum(ranges.version(s).size for s in range(len(shards.paths))) < INLINE_BYTES
 
 
-def _read_all(source: Any, worker_count: int) -> Iterator[Any]:
-    """The records of a source in order, read by worker processes, or by this one."""
+def read_all(source: Any, worker_count: int) -> Generator[Any]:
+    """The records of a source in order, read by so many worker processes, or by this one."""
     if not worker_count:
         yield from map(source.__getitem__, range(len(source)))
         return
-    from loaderkit._loader.loader import DataLoader
-    from loaderkit.samplers.epochs import IndexSampler
+    from loaderkit._loader.one_pass import one_pass
 
-    loader = DataLoader(
-        data_source=source, sampler=IndexSampler(len(source), num_epochs=1), worker_count=worker_count
-    )
-    with iter(loader) as records:
+    with iter(one_pass(source, worker_count=worker_count)) as records:
         yield from records
 
 

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from loaderkit.errors import StorageError
 
 from .addresses import redacted
-from .attempts import storage_error, tried
 from .fetch_threads import THREADS
-from .fetching import Fetched, FetchError, ObjectFetcher, Refusal
+from .fetching import Fetched, FetchError, ObjectFetcher, Refusal, storage_error, tried
 from .object_client import SCHEMES
 from .range_reader import ObjectVersion
 from .read_plan import MAX_READ_BYTES, REMOTE_ALONE, REMOTE_GAP, ReadPlan, plan_reads, slices_of

@@ -9,7 +9,7 @@ import numpy as np
 
 from loaderkit._storage.cache.cached_spans import CachedSpans
 from loaderkit._storage.cache.chunk_numbers import ChunkNumbers
-from loaderkit._storage.cache.folder_contents import FolderContents
+from loaderkit._storage.cache.eviction import FolderContents
 from loaderkit._storage.cache.settings import Cache
 from loaderkit._storage.range_reader import RangeReader
 from loaderkit.formats._index.check import ShardCheck

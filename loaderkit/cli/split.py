@@ -13,8 +13,7 @@ from loaderkit.formats import registry
 from loaderkit.formats._writing.parallel_encoding import encoded_by_workers
 from loaderkit.formats._writing.run_jobs import made_of_format, run_jobs
 from loaderkit.formats._writing.shard_jobs import DONE
-from loaderkit.formats._writing.shard_stream import write_by_size
-from loaderkit.formats._writing.source_shard import SourceShards
+from loaderkit.formats._writing.shard_stream import SourceShards, write_by_size
 from loaderkit.formats._writing.write_format import WriteFormat, write_format
 
 from .exit_status import UsageError

@@ -21,8 +21,7 @@ from loaderkit._source.content import digest_of
 from loaderkit._source.record_key import check_keys
 from loaderkit._storage.open_ranges import check_storage_options
 from loaderkit._storage.patterns import FilePart, file_parts
-from loaderkit._storage.range_reader import RangeReader
-from loaderkit._storage.span_reader import SpanReader
+from loaderkit._storage.range_reader import RangeReader, SpanReader
 from loaderkit.errors import DataFormatError
 
 from ._index.check import ShardCheck

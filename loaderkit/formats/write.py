@@ -15,8 +15,7 @@ from ._writing.dropped import Dropped, check_list, list_path
 from ._writing.parallel_encoding import encoded_by_workers
 from ._writing.record_stream import encoded_records, encoder_of, record_stream, source_or_none, source_records
 from ._writing.run_jobs import dropped_of, equal_shards, made_of_format, run_jobs
-from ._writing.shard_stream import write_by_bytes, write_spooled
-from ._writing.source_shard import SourceShards
+from ._writing.shard_stream import SourceShards, write_by_bytes, write_spooled
 from ._writing.target import WriteTarget, shard_names
 from ._writing.write_format import WriteFormat, format_of_path, write_format
 

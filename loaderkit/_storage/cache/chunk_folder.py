@@ -12,14 +12,29 @@ its boot. Locks save work and decide nothing: a chunk gets its name by a rename.
 
 import contextlib
 import fcntl
+import functools
 import os
 import re
 import time
+import uuid
 from collections.abc import Iterator
 
 from loaderkit._base.system.descriptors import open_descriptor
 
-from .boot import boot_id
+
+@functools.cache
+def boot_id() -> bytes:
+    """16 bytes that are the same for all processes until the system starts again; b"" where it doesn't say.
+
+    >>> len(boot_id()) in (0, 16)
+    True
+    """
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            return uuid.UUID(file.read().strip()).bytes
+    except (OSError, ValueError):
+        return b""
+
 
 _NAME = "loaderkit-chunks"
 # 200,000 chunks are 12,500 files a folder. With 256 folders half of the CPU time of writing the first 256 chunks, 0.6

@@ -14,7 +14,7 @@ from typing import Any
 from loaderkit._base.system.resources import available_cpus
 from loaderkit._codecs.scan import Scanner
 from loaderkit._storage.range_reader import RangeReader
-from loaderkit._storage.shard_versions import versions_of
+from loaderkit._storage.versions import versions_of
 
 from .check import samples_of
 from .counted_index import write_counts

@@ -22,7 +22,7 @@ An index of counts has no section after `shard_tag`.
 
 import bisect
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -30,13 +30,62 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._codecs.checksums import has_fast_crc32c
+from loaderkit._base.block_checksums import damaged
+from loaderkit._codecs.checksums import data_crc32c, has_fast_crc32c
 from loaderkit._source.fingerprint import KNOWN_TO_SOME_INDEXES, same_where_known
 from loaderkit._storage.range_reader import ObjectVersion
 from loaderkit.errors import FileChangedError
 
+from .check import shard_changed
 from .layout import SectionFile, torn
-from .record_checksums import RecordChecksums
+
+
+@dataclass(frozen=True, slots=True)
+class RecordChecksums:
+    """The checksums of all records of an index. One costs 0.1 us, and 50 us for 1 MiB (measured).
+
+    index: has them. digest: of all.
+    """
+
+    index: "RecordIndex"
+    digest: str
+
+    def compare(
+        self, keys: NDArray[np.int64], spans: Iterable[bytes | memoryview], names: Sequence[str]
+    ) -> None:
+        """`compared` of all."""
+        for _ in self.compared(keys, spans, names):
+            pass
+
+    def compared(
+        self,
+        keys: NDArray[np.int64],
+        spans: Iterable[bytes | memoryview],
+        names: Sequence[str],
+        doubted: Container[int] | None = None,
+    ) -> Iterator[bytes | memoryview]:
+        """The spans, each once its record is known to be the one that was indexed.
+
+        FileChangedError for the first that isn't; ChecksumError where its file isn't doubted.
+
+        Args:
+            keys: (n,) of the index.
+            spans: n, each ends with the bytes of its record.
+            names: of the shards.
+            doubted: the shards that may not be the indexed ones; None for all.
+        """
+        shards, begins, ends = self.index.locate(keys)
+        checksum, sizes, wanted = data_crc32c(), (ends - begins).tolist(), self.index.checksums_of(keys)
+        for place, (span, size, expected) in enumerate(zip(spans, sizes, wanted.tolist())):
+            if checksum(bytes(span[len(span) - size :])) != expected:
+                shard, begin = int(shards[place]), int(begins[place])
+                if doubted is not None and shard not in doubted:
+                    raise damaged(
+                        names[shard], begin, begin + size, "get a new copy of it, or write it again"
+                    )
+                record = int(keys[place]) - self.index.records_of(shard)[0]
+                raise shard_changed(names[shard], begin, f"record {record} doesn't have its checksum")
+            yield span
 
 
 @dataclass(frozen=True, slots=True)

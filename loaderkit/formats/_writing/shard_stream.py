@@ -6,12 +6,16 @@ import itertools
 import os
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from loaderkit._base.system.descriptors import above_standard
 
 from .byte_file import NamedFile
+from .dropped import Dropped
+from .record_stream import encoded_each, source_records
 from .shard_jobs import sync
+from .shard_result import ShardResult
 from .target import shard_names
 from .write_format import RecordEncoder, ShardWriter, WriteFormat
 
@@ -137,3 +141,30 @@ def write_shard(encoded: Iterable[Any], writing: WriteFormat, encoder: RecordEnc
             writer.add(one)
             count += 1
     return count
+
+
+@dataclass(frozen=True, slots=True)
+class SourceShards:
+    """Writes shards of a source as they are; a `ShardJobs` calls it.
+
+    Args:
+        source: a data source.
+        writing: the format.
+        encoder: of the format.
+        shards: the keys of each shard's records.
+        drop: whether a record that can't be read or encoded is left out.
+    """
+
+    source: Any
+    writing: WriteFormat
+    encoder: RecordEncoder
+    shards: Sequence[range]
+    drop: bool
+
+    def __call__(self, shard: int, path: str | None) -> ShardResult:
+        assert path is not None
+        keys = self.shards[shard]
+        dropped: Dropped = [] if self.drop else None
+        numbered = source_records(self.source, dropped, keys.start, keys.stop)
+        encoded = encoded_each(numbered, self.encoder, dropped, self.source)
+        return ShardResult(write_shard(encoded, self.writing, self.encoder, path), dropped or [])

@@ -5,7 +5,7 @@ from typing import Any
 
 from array_record.python.array_record_module import ArrayRecordWriter
 
-from loaderkit.formats._writing.record_bytes import RecordBytes
+from loaderkit.formats._writing.byte_file import RecordBytes
 from loaderkit.formats._writing.write_format import RecordEncoder, ShardWriter
 
 

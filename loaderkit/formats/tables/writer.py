@@ -12,7 +12,7 @@ from loaderkit.formats._writing.write_format import RecordEncoder, ShardWriter
 
 from .arrow_records import arrow_type, as_stored, describe
 from .arrow_values import Description
-from .library import pyarrow_to_write
+from .library import require_pyarrow
 from .rows import METADATA, VALUE
 
 # Rows are turned into columns so many together, and a row group or record batch ends with the rows that reach so many
@@ -150,7 +150,7 @@ class TableWriting:
 
     def encoder(self, first: Any) -> RecordEncoder:
         """The encoder for records with the columns of this one; an ImportError names the extra."""
-        pyarrow_to_write()
+        require_pyarrow("the formats parquet and arrow need", "write")
         return TableRowEncoder.of(first)
 
 

@@ -93,23 +93,26 @@ def _unpack(ranges: RangeReader, size: int, target: str, shown: str, room: int, 
     _note(target, checksum)
 
 
-def _note(target: str, checksum: int) -> None:
-    from loaderkit._storage.cache.boot import boot_id
+def _identity(target: str) -> list[Any]:
+    """Of a file since the system started."""
+    from loaderkit._storage.cache.chunk_folder import boot_id
 
+    return [boot_id().hex(), *FileIdentity.of(target).told()]
+
+
+def _note(target: str, checksum: int) -> None:
     with whole_file(f"{target}{_NOTE}") as file:
-        file.write(json.dumps([checksum, boot_id().hex(), *FileIdentity.of(target).told()]).encode())
+        file.write(json.dumps([checksum, *_identity(target)]).encode())
 
 
 def _is_whole(target: str) -> bool:
     """Whether an unpacked archive is there as it was written: its bytes are compared with their checksum where size or
     time differ, and once after each boot.
     """
-    from loaderkit._storage.cache.boot import boot_id
-
     try:
         with open(f"{target}{_NOTE}", "rb") as file:
             checksum, *noted = json.loads(file.read())
-        if noted == [boot_id().hex(), *FileIdentity.of(target).told()]:
+        if noted == _identity(target):
             return True
         found = 0
         with open(target, "rb") as file:

@@ -59,6 +59,15 @@ def open_integers(
     return file
 
 
+def in_memory(integers: Integers) -> NDArray[Any]:
+    """The integers (n,) as an array, those of a server read."""
+    if isinstance(integers, np.ndarray):
+        return integers
+    read = np.empty(len(integers), integers.dtype)
+    integers.whole(read)
+    return read
+
+
 def one_file(name: str, given: Any, storage_options: Mapping[str, Any] | None = None) -> str:
     """The absolute path, or the whole name of the object, that a name means.
 

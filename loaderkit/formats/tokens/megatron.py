@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from loaderkit._storage.addresses import is_remote, redacted
 from loaderkit.errors import DataFormatError
 
-from .integers import Integers, one_file, open_integers
+from .integers import Integers, in_memory, one_file, open_integers
 
 if TYPE_CHECKING:
     from loaderkit._storage.cache.settings import Cache
@@ -41,11 +41,8 @@ def read_megatron(
         cache, storage_options: as `TokenFile` takes them.
     """
     index, data = _pair(one_file("path", path, storage_options))
-    table = open_integers("path", index, np.uint8, storage_options=storage_options)
-    if not isinstance(table, np.ndarray):
-        remote, table = table, np.empty(len(table), np.uint8)
-        remote.whole(table)
-    table = np.asarray(table)
+    opened = open_integers("path", index, np.uint8, storage_options=storage_options)
+    table = np.asarray(in_memory(opened))
     index = redacted(index)
     head = table[: _HEAD.size].tobytes()
     if len(head) < _HEAD.size or head[: len(MAGIC)] != MAGIC:

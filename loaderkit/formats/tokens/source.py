@@ -21,7 +21,7 @@ from loaderkit.sources.shared_arrays import MappedArray, SharedArrays
 
 from .document_layout import OFFSETS_HEAD
 from .documents import ADVICE, open_documents
-from .integers import Integers, open_integers
+from .integers import Integers, in_memory, open_integers
 from .megatron import read_megatron
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class TokenDataSource:
                 raise DataFormatError(f"{redacted(os.fspath(tokens))}: {error}; {ADVICE}") from error
             return
         one = open_integers("tokens", tokens, dtype, storage_options=storage_options, cache=cache, mmap=mmap)
-        places = _read(
+        places = in_memory(
             open_integers("offsets", offsets, np.int64, storage_options=storage_options, mmap=mmap)
         )
         try:
@@ -307,14 +307,6 @@ def _check_offsets(offsets: NDArray[Any], tokens: int) -> None:
         raise ValueError(
             f"offsets: expected numbers from 0 to {tokens}, the number of tokens, got {offsets[0]} to {last}"
         )
-
-
-def _read(integers: Integers) -> NDArray[Any]:
-    if isinstance(integers, np.ndarray):
-        return integers
-    read = np.empty(len(integers), integers.dtype)
-    integers.whole(read)
-    return read
 
 
 def _held(integers: Integers) -> MappedArray | SharedArrays | TokenFile:

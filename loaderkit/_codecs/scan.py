@@ -20,7 +20,7 @@ ReadAt = Callable[[int, int], bytes]
 def compressed_by(begin: bytes) -> str | None:
     """The program that compressed a file which begins so, and whose option -d unpacks it; None for other files.
 
-    >>> compressed_by(b"\x1f\x8b\x08"), compressed_by(b"BZh: a text")
+    >>> compressed_by(bytes([0x1F, 0x8B, 8])), compressed_by(b"BZh: a text")
     ('gzip', None)
     """
     found = _COMPRESSED.match(begin)

@@ -14,7 +14,7 @@ from loaderkit.formats._writing.parallel_encoding import encoded_by_workers
 from loaderkit.formats._writing.run_jobs import made_of_format, run_jobs
 from loaderkit.formats._writing.shard_jobs import DONE
 from loaderkit.formats._writing.shard_stream import SourceShards, write_by_size
-from loaderkit.formats._writing.write_format import WriteFormat, write_format
+from loaderkit.formats._writing.write_format import RecordFiles, WriteFormat, write_format
 
 from .exit_status import UsageError
 from .open_source import shown_name
@@ -60,14 +60,14 @@ def write_split(options: argparse.Namespace, source: Any, data_format: str, out:
             folder, Made(asked, ours), goes_on=most is None, overwrite=options.overwrite
         ) as made,
     ):
+        files = RecordFiles(form, form.encoder(source[0]))
         if most is None:
-            names, records = write_by_number(source, form, options, made)
+            names, records = write_by_number(source, files, options, made)
         else:
-            encoder = form.encoder(source[0])
-            encoded = encoded_by_workers(source, encoder, None, options.processes, "process", None)
+            encoded = encoded_by_workers(source, files.encoder, None, options.processes, "process", None)
             places = range(options.max_shards or sys.maxsize)
             paths = (_partial(options, _name(options, form, place)) for place in places)
-            records = write_by_size(encoded, form, encoder, paths, most, options.records)
+            records = write_by_size(encoded, files, paths, most, options.records)
             names = [_name(options, form, place) for place in range(len(records))]
         nbytes = [os.path.getsize(_partial(options, name)) for name in names]
         _check_others(options, names)
@@ -85,22 +85,21 @@ def write_split(options: argparse.Namespace, source: Any, data_format: str, out:
 
 
 def write_by_number(
-    source: Any, form: WriteFormat, options: argparse.Namespace, made: Made
+    source: Any, files: RecordFiles, options: argparse.Namespace, made: Made
 ) -> tuple[list[str], list[int]]:
     """Writes files of --records records into the folder for unfinished files; gives their final names and records.
 
-    source: of the records. form: of the files. options: of the command. made: of the folder.
+    source: of the records. files: of the format. options: of the command. made: of the folder.
     """
-    encoder = form.encoder(source[0])
     count = min(-(-len(source) // options.records), options.max_shards or len(source))
-    names = [_name(options, form, place) for place in range(count)]
+    names = [_name(options, files.format, place) for place in range(count)]
     shards = [
         range(place * options.records, min((place + 1) * options.records, len(source)))
         for place in range(count)
     ]
     results = run_jobs(
-        SourceShards(source, form, encoder, shards, drop=False),
-        [made.asked, repr(encoder)],
+        SourceShards(source, files, shards, drop=False),
+        [made.asked, repr(files.encoder)],
         shards,
         [_partial(options, name) for name in names],
         worker_count=options.processes,

@@ -17,10 +17,10 @@ from loaderkit._loader.one_pass import one_pass
 from loaderkit.errors import DataFormatError
 from loaderkit.formats import registry
 from loaderkit.formats._writing.parallel_encoding import encoded_by_workers
-from loaderkit.formats._writing.record_stream import encoded_records, first_record
+from loaderkit.formats._writing.record_stream import encoded_records, files_for
 from loaderkit.formats._writing.shard_jobs import sync
 from loaderkit.formats._writing.shard_stream import write_shard
-from loaderkit.formats._writing.write_format import RecordEncoder, WriteFormat
+from loaderkit.formats._writing.write_format import RecordFiles, WriteFormat
 from loaderkit.formats._writing.written_index import drop_index, write_index
 from loaderkit.transforms import Map
 
@@ -62,12 +62,11 @@ def write_file(
     check_new(path, overwrite=overwrite)
     with data_errors():
         if worker_count is None:
-            first, records = first_record(records)
-            encoder = form.encoder(first)
-            return _write(path, form, encoder, encoded_records(records, encoder, None))
-        encoder = form.encoder(records[0])
-        encoded = encoded_by_workers(records, encoder, None, worker_count, "process", None)
-        return _write(path, form, encoder, encoded)
+            files, records = files_for(form, records, drop=False)
+            return _write(path, files, encoded_records(records, files.encoder, None))
+        files = RecordFiles(form, form.encoder(records[0]))
+        encoded = encoded_by_workers(records, files.encoder, None, worker_count, "process", None)
+        return _write(path, files, encoded)
 
 
 def check_records(source: Any) -> None:
@@ -117,24 +116,24 @@ def data_errors() -> Iterator[None]:
         raise DataFormatError(f"{error}{notes}") from error
 
 
-def _write(path: str, form: WriteFormat, encoder: RecordEncoder, encoded: Iterable[Any]) -> int:
+def _write(path: str, files: RecordFiles, encoded: Iterable[Any]) -> int:
     if path != PIPE:
         folder = os.path.dirname(os.path.abspath(path))
         os.makedirs(folder, exist_ok=True)
         with partial_file(path) as partial:
-            written = write_shard(encoded, form, encoder, partial)
+            written = write_shard(encoded, files, partial)
             sync(partial)
-            drop_index([os.path.abspath(path)], form.name)
+            drop_index([os.path.abspath(path)], files.format.name)
         sync(folder)
-        write_index([os.path.abspath(path)], form.name)
+        write_index([os.path.abspath(path)], files.format.name)
         return written
     sys.stdout.flush()
     # A pipe takes each record at once. A file that stdout is would be opened anew, which empties it: what it has stays
     # before the records where they are copied behind it, as `>>` and commands in brackets want it.
-    if form.name in STREAMED and stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode):
-        return write_shard(encoded, form, encoder, f"/dev/fd/{sys.stdout.fileno()}")
+    if files.format.name in STREAMED and stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode):
+        return write_shard(encoded, files, f"/dev/fd/{sys.stdout.fileno()}")
     with tempfile.TemporaryDirectory(prefix="loaderkit-") as folder:
-        written = write_shard(encoded, form, encoder, f"{folder}/out")
+        written = write_shard(encoded, files, f"{folder}/out")
         with open(f"{folder}/out", "rb") as file:
             shutil.copyfileobj(file, sys.stdout.buffer)
         sys.stdout.buffer.flush()

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable, Generator
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Any
 
 from loaderkit._base.system.resources import available_cpus
@@ -76,6 +77,7 @@ def build_index(
     return index
 
 
+@dataclass(frozen=True, slots=True)
 class ShardScans:
     """A data source with a record for each shard: reading it makes the shard's part file.
 
@@ -83,20 +85,16 @@ class ShardScans:
         format, ranges, options, folder: as `scan_shard` takes them.
     """
 
-    def __init__(
-        self,
-        format: Scanner,  # noqa: A002 - the sources' argument has this name
-        ranges: RangeReader,
-        options: ScanOptions,
-        folder: str,
-    ) -> None:
-        self._format, self._ranges, self._options, self._folder = format, ranges, options, folder
+    format: Scanner
+    ranges: RangeReader
+    options: ScanOptions
+    folder: str
 
     def __len__(self) -> int:
-        return len(self._ranges.names)
+        return len(self.ranges.names)
 
     def __getitem__(self, shard: int) -> ScannedShard:
-        return scan_shard(self._format, self._ranges, shard, self._options, self._folder)
+        return scan_shard(self.format, self.ranges, shard, self.options, self.folder)
 
     def fingerprint(self) -> dict[str, Any]:
         """For the loader, which asks for one; no state is saved."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from reprlib import repr as _short
 from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
@@ -21,7 +22,7 @@ from loaderkit.sources.shared_arrays import MappedArray, SharedArrays
 
 from .document_layout import OFFSETS_HEAD
 from .documents import ADVICE, open_documents
-from .integers import Integers, in_memory, open_integers
+from .integers import FileAccess, Integers, in_memory, open_integers
 from .megatron import read_megatron
 
 if TYPE_CHECKING:
@@ -76,19 +77,17 @@ class TokenDataSource:
         cache: Cache | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        true_or_false("mmap", mmap)
+        access = FileAccess(storage_options, cache, true_or_false("mmap", mmap))
         if offsets is None:
-            whole = open_documents(tokens, storage_options=storage_options, cache=cache, mmap=mmap)
+            whole = open_documents(tokens, access)
             named = whole.feature if feature is None else feature
             try:
                 self._hold(whole.tokens, whole.offsets, named, whole.checksums, whole.digest)
             except ValueError as error:  # an older file, without checksums
                 raise DataFormatError(f"{redacted(os.fspath(tokens))}: {error}; {ADVICE}") from error
             return
-        one = open_integers("tokens", tokens, dtype, storage_options=storage_options, cache=cache, mmap=mmap)
-        places = in_memory(
-            open_integers("offsets", offsets, np.int64, storage_options=storage_options, mmap=mmap)
-        )
+        one = open_integers("tokens", tokens, access, dtype)
+        places = in_memory(open_integers("offsets", offsets, replace(access, cache=None), np.int64))
         try:
             self._hold(one, places, "tokens" if feature is None else feature)
         except ValueError as error:
@@ -131,7 +130,7 @@ class TokenDataSource:
             feature: name of the tokens in a record.
             cache, storage_options: as for the class.
         """
-        tokens, offsets = read_megatron(path, cache=cache, storage_options=storage_options)
+        tokens, offsets = read_megatron(path, FileAccess(storage_options, cache))
         source = cls.__new__(cls)
         source._hold(tokens, offsets, feature)
         return source

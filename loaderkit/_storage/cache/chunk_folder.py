@@ -44,21 +44,9 @@ _FOLDERS = 16
 _LOCKS = 4_096
 # File systems on which a lock may not hold between hosts, or not at all. Those that a program serves (fuse) may be
 # remote as well.
-_NETWORK = {
-    "nfs",
-    "nfs4",
-    "cifs",
-    "smb3",
-    "smbfs",
-    "lustre",
-    "gpfs",
-    "ceph",
-    "9p",
-    "afs",
-    "beegfs",
-    "virtiofs",
-}
-_NETWORK |= {"glusterfs", "orangefs", "pvfs2", "wekafs", "panfs"}
+_NETWORK = """
+    nfs nfs4 cifs smb3 smbfs lustre gpfs ceph 9p afs beegfs virtiofs glusterfs orangefs pvfs2 wekafs panfs
+"""
 _MOUNTS = "/proc/self/mountinfo"
 
 
@@ -172,4 +160,4 @@ def on_network(path: str, mounts: str = _MOUNTS) -> bool:
         within = path == point or path.startswith(point.rstrip("/") + "/")
         if within and len(point) >= longest:  # a later mount at the same place hides the one before
             kind, longest = after.split(" ")[0], len(point)
-    return kind in _NETWORK or (kind.startswith("fuse") and kind != "fuseblk")
+    return kind in _NETWORK.split() or (kind.startswith("fuse") and kind != "fuseblk")

@@ -37,7 +37,7 @@ OnProgress = Callable[[int, int], None]
 
 def build_index(
     shards: ShardSet,
-    format: Scanner,  # noqa: A002 - the sources' argument has this name
+    scanner: Scanner,
     destination: str,
     *,
     options: ScanOptions | None = None,
@@ -48,7 +48,7 @@ def build_index(
 
     Args:
         shards: to be indexed.
-        format: reads them. DataFormatError names the shard, the offset and the remedy where one isn't of it.
+        scanner: reads them. DataFormatError names the shard, the offset and the remedy where one isn't of it.
         destination: the index's file; the folder DESTINATION.parts holds what is finished until all is.
         options: what the index holds; None for members without keys and checksums.
         worker_count: processes; None for as many as processors, and none for one shard or less than 256 MB.
@@ -57,7 +57,7 @@ def build_index(
     folder = f"{destination}.parts"
     os.makedirs(folder, exist_ok=True)
     with closing(shards.open()) as ranges:
-        scans = ShardScans(format, ranges, options or ScanOptions(), folder)
+        scans = ShardScans(scanner, ranges, options or ScanOptions(), folder)
         if worker_count is None:
             worker_count = 0 if _is_small(shards, ranges) else available_cpus()
         parts: list[str] = []
@@ -82,10 +82,10 @@ class ShardScans:
     """A data source with a record for each shard: reading it makes the shard's part file.
 
     Args:
-        format, ranges, options, folder: as `scan_shard` takes them.
+        scanner, ranges, options, folder: as `scan_shard` takes them.
     """
 
-    format: Scanner
+    scanner: Scanner
     ranges: RangeReader
     options: ScanOptions
     folder: str
@@ -94,7 +94,7 @@ class ShardScans:
         return len(self.ranges.names)
 
     def __getitem__(self, shard: int) -> ScannedShard:
-        return scan_shard(self.format, self.ranges, shard, self.options, self.folder)
+        return scan_shard(self.scanner, self.ranges, shard, self.options, self.folder)
 
     def fingerprint(self) -> dict[str, Any]:
         """For the loader, which asks for one; no state is saved."""
@@ -120,17 +120,13 @@ def read_all(source: Any, worker_count: int) -> Generator[Any]:
 
 
 def build_counts(
-    shards: ShardSet,
-    format: Scanner,  # noqa: A002 - the sources' argument has this name
-    destination: str,
-    *,
-    source: str | None = None,
+    shards: ShardSet, scanner: Scanner, destination: str, *, source: str | None = None
 ) -> RecordIndex:
     """Makes an index of counts: of the shards 16 pieces are read, and each is scanned when its first record is.
 
     Args:
         shards: to be indexed. A server is asked for the size of each, and for 64 KiB in 16 pieces.
-        format: reads them.
+        scanner: reads them.
         destination: the index's file.
         source: the file that says how many records each has, as `record_counts` takes it.
     """
@@ -138,5 +134,5 @@ def build_counts(
     with closing(shards.open()) as ranges:
         versions = versions_of(ranges)
         samples = samples_of(ranges, range(len(versions)), [version.size for version in versions])
-    write_counts(shards, format, counts, versions, samples, destination)
+    write_counts(shards, scanner, counts, versions, samples, destination)
     return RecordIndex(destination)

@@ -85,16 +85,12 @@ class ScannedShard:
 
 
 def scan_shard(
-    format: Scanner,  # noqa: A002 - the sources' argument has this name
-    ranges: RangeReader,
-    shard: int,
-    options: ScanOptions,
-    folder: str,
+    scanner: Scanner, ranges: RangeReader, shard: int, options: ScanOptions, folder: str
 ) -> ScannedShard:
     """Scans a shard and writes its part file.
 
     Args:
-        format: reads it.
+        scanner: reads it.
         ranges: of the shards. FileChangedError where the shard is written to meanwhile; DataFormatError where it isn't
             of the format; both with its name and the offset.
         shard: its number.
@@ -102,14 +98,14 @@ def scan_shard(
         folder: for the part.
     """
     name, version = ranges.names[shard], ranges.version(shard)
-    identity = PartIdentity(format.kind, format.unit, name, version, options)
+    identity = PartIdentity(scanner.kind, scanner.unit, name, version, options)
     path = os.path.join(folder, identity.file_name())
     if open_part(path, identity) is not None:
         return ScannedShard(shard, version.size, path, reused=True)
     asked = {"members": options.members, "keys": options.keys, "checksums": options.checksums}
     try:
         with reading(ranges, shard, version.size) as read:
-            scan = format.scan(read, version.size, **asked)
+            scan = scanner.scan(read, version.size, **asked)
     except Malformed as error:
         _check_same(ranges, shard, identity)
         raise DataFormatError(f"{name}: {error}") from error

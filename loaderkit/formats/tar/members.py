@@ -35,6 +35,14 @@ class Member(NamedTuple):
     name: bytes
 
 
+class _Walked(NamedTuple):
+    """What was found and not yielded yet: headers, their offsets, and members."""
+
+    headers: list[bytes]
+    offsets: list[int]
+    members: list[Member]
+
+
 class MemberReader:
     """Reads the members of one archive, in windows, none of which is kept.
 
@@ -53,15 +61,12 @@ class MemberReader:
 
     def batches(self) -> Iterator[list[Member]]:
         """The members, some hundreds at a time; Malformed where the archive is damaged or is none."""
-        position, length = 0, WINDOW
-        headers: list[bytes] = []
-        offsets: list[int] = []  # of the headers
-        members: list[Member] = []
+        position, length, found = 0, WINDOW, _Walked([], [], [])
         try:
             while not self._ended and not (self._span and position == self._size):
                 window = self._window(position, length)
-                before = len(offsets)
-                behind, least = self._walk(window, position, headers, offsets, members)
+                offsets, before = found.offsets, len(found.offsets)
+                behind, least = self._walk(window, position, found)
                 if behind > self._size:
                     raise Malformed(
                         offsets[-1],
@@ -72,19 +77,19 @@ class MemberReader:
                 near = behind - position <= NEAR * (len(offsets) - before)
                 length = max(least, WINDOW if near else SHORT_WINDOW)
                 position = behind
-                if len(headers) >= CHECKED_TOGETHER:
-                    self._check(headers, offsets)
-                    yield members
-                    headers, offsets, members = [], [], []
+                if len(found.headers) >= CHECKED_TOGETHER:
+                    self._check(found)
+                    yield found.members
+                    found = _Walked([], [], [])
             if self._extended is not None:
                 raise _without_member(self._extended)
             if not self._span:
                 self._check_rest(position)
         except Malformed:
-            self._check(headers, offsets)  # an earlier header may be the cause
+            self._check(found)  # an earlier header may be the cause
             raise
-        self._check(headers, offsets)
-        yield members
+        self._check(found)
+        yield found.members
 
     def _window(self, position: int, length: int) -> bytes:
         length = min(length, self._size - position)
@@ -101,10 +106,9 @@ class MemberReader:
             raise Malformed(position + len(window), f"expected {self._size} bytes, got no more", COPY_AGAIN)
         return window
 
-    def _walk(
-        self, window: bytes, base: int, headers: list[bytes], offsets: list[int], members: list[Member]
-    ) -> tuple[int, int]:
+    def _walk(self, window: bytes, base: int, found: _Walked) -> tuple[int, int]:
         """Adds what a window holds; gives where the next header lies, and how long the next window must be."""
+        headers, offsets, members = found
         at, last = 0, len(window) - BLOCK
         while at <= last:
             if window[at + 156] == _REGULAR and self._extended is None and window[at + 135] in b"\0 ":
@@ -126,31 +130,23 @@ class MemberReader:
                     raise Malformed(base + at, "expected a tar header, got the end mark", COPY_AGAIN)
                 self._ended = True
                 return base + at + BLOCK, 0
-            at, least = self._unusual(window, base, at, headers, offsets, members)
+            at, least = self._unusual(window, base, at, found)
             if least:
                 return base + at, least
         return base + at, 0
 
-    def _unusual(
-        self,
-        window: bytes,
-        base: int,
-        at: int,
-        headers: list[bytes],
-        offsets: list[int],
-        members: list[Member],
-    ) -> tuple[int, int]:
+    def _unusual(self, window: bytes, base: int, at: int, found: _Walked) -> tuple[int, int]:
         """Reads any header but a plain one, as `_walk` does; gives where the next one lies in the window."""
         header, offset = window[at : at + BLOCK], base + at
-        headers.append(header)
-        offsets.append(offset)
+        found.headers.append(header)
+        found.offsets.append(offset)
         try:
             size = number(header[124:136])
         except ValueError:
             problem = f"expected a size in the header, got {header[124:136]!r}"
             raise Malformed(offset, problem, COPY_AGAIN) from None
         if header[156] not in _EXTENDED:
-            return at + self._member(header, offset, size, members), 0
+            return at + self._member(header, offset, size, found.members), 0
         if size > MOST_EXTENDED:
             problem = f"expected an extended header of at most {MOST_EXTENDED} bytes, got {size}"
             raise Malformed(offset, problem, COPY_AGAIN)
@@ -158,8 +154,8 @@ class MemberReader:
         if base + behind > self._size:
             return behind, 0
         if behind > len(window):
-            headers.pop()
-            offsets.pop()
+            found.headers.pop()
+            found.offsets.pop()
             return at, behind - at
         if self._extended is None and header[156] != _GLOBAL:
             self._extended = offset
@@ -209,13 +205,13 @@ class MemberReader:
                 raise Malformed(offset, problem, COPY_AGAIN)
             self._length = int(records[b"size"])
 
-    def _check(self, headers: list[bytes], offsets: list[int]) -> None:
-        if self._span or not headers:
+    def _check(self, found: _Walked) -> None:
+        if self._span or not found.headers:
             return
-        holds = checksums_hold(np.frombuffer(b"".join(headers), np.uint8).reshape(-1, BLOCK))
+        holds = checksums_hold(np.frombuffer(b"".join(found.headers), np.uint8).reshape(-1, BLOCK))
         if not holds.all():
             first = int(np.argmin(holds))
-            raise _not_a_header(offsets[first], headers[first])
+            raise _not_a_header(found.offsets[first], found.headers[first])
 
     def _check_rest(self, position: int) -> None:
         """Readers stop at the end mark: what lies behind it would be lost without a word."""

@@ -1,4 +1,4 @@
-"""Numbers that a user gave, checked: ints and floats, Python's or numpy's, and sizes as texts such as "64 MiB"."""
+"""Numbers that a user gave, checked: ints and floats, Python's or numpy's, sizes as texts such as "64 MiB", bools."""
 
 import re
 from reprlib import repr as _short
@@ -43,6 +43,18 @@ def at_least(name: str, value: object, least: int, *, below: int | None = None, 
         expected = f"{least} or more" if below is None else f"an int from {least} to {_last_before(below)}"
         raise ValueError(f"{name}: expected {expected}, got {_short(number)}{_end(advice)}")
     return number
+
+
+def true_or_false(name: str, value: object) -> bool:
+    """`value` if it is True or False, else a TypeError. name: the argument as the user wrote it.
+
+    >>> true_or_false("decode", 1)
+    Traceback (most recent call last):
+    TypeError: decode: expected True or False, got 1
+    """
+    if not isinstance(value, bool):
+        raise TypeError(f"{name}: expected True or False, got {_short(value)}")
+    return value
 
 
 def not_an_int(name: str, value: object, advice: str = "") -> TypeError:

@@ -1,5 +1,6 @@
 """What a scan of one shard finds: where each record lies. All formats give the same kind of value."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -7,8 +8,23 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+# What files begin with that these programs compressed.
+_COMPRESSED = re.compile(
+    rb"(?P<gzip>\x1f\x8b)|(?P<bzip2>BZh[1-9]1AY&SY)|(?P<xz>\xfd7zXZ\0)|(?P<zstd>\x28\xb5\x2f\xfd)"
+)
+
 # Takes offset and length; gives as many bytes, and fewer only where the shard ends before them.
 ReadAt = Callable[[int, int], bytes]
+
+
+def compressed_by(begin: bytes) -> str | None:
+    """The program that compressed a file which begins so, and whose option -d unpacks it; None for other files.
+
+    >>> compressed_by(bytes([0x1F, 0x8B, 8])), compressed_by(b"BZh: a text")
+    ('gzip', None)
+    """
+    found = _COMPRESSED.match(begin)
+    return None if found is None else found.lastgroup
 
 
 class Malformed(ValueError):  # noqa: N818 - a reason, which the caller puts in an error with the shard's name

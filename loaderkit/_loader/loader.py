@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Never, Self, TypeVar
 
 from loaderkit._base.closing import Closing
 from loaderkit._base.hints import refuse_foreign_method, refusing_foreign_arguments
-from loaderkit._base.numbers import at_least
+from loaderkit._base.numbers import at_least, true_or_false
 from loaderkit._engine.stats.stats import Stats
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._order.sharding import Sharding
@@ -48,7 +48,7 @@ from .process_agreement import ProcessAgreement, end_agreement_of
 from .program import program_of
 from .settings import LoaderSettings
 from .shared_executor import SharedExecutor
-from .user_arguments import checked_settings, true_or_false
+from .user_arguments import checked_settings
 
 if TYPE_CHECKING:
     from .inspect.describe import Description

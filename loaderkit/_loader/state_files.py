@@ -26,7 +26,7 @@ from collections.abc import Callable, Collection, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
-from loaderkit._base.system.descriptors import above_standard
+from loaderkit._base.system.descriptors import above_standard, open_descriptor
 from loaderkit.errors import StateError
 
 _DOCUMENT = re.compile(r"process_(0|[1-9][0-9]*)-of-([1-9][0-9]*)\.json")
@@ -113,8 +113,7 @@ def _write_whole(directory: Path, name: str, state: bytes) -> None:
 def _sync(directory: Path) -> None:
     """Flushes a directory, so that the new name is on the disk too."""
     try:
-        with above_standard():
-            descriptor = os.open(directory, os.O_RDONLY)
+        descriptor = open_descriptor(directory, os.O_RDONLY)
     except PermissionError:
         return  # a directory may be writable and not readable
     try:

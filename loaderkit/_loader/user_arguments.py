@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from loaderkit._base.numbers import at_least, number
+from loaderkit._base.numbers import at_least, number, true_or_false
 from loaderkit._base.system.processor_level import checked_level
 from loaderkit._base.system.resources import available_cpus
 from loaderkit._order.sharding import NoSharding, Sharding, ShardOptions, check_sharding
@@ -99,13 +99,6 @@ def _worker_count(count: Any) -> int:
     if isinstance(count, str):
         raise ValueError(f'worker_count: expected a number, None or "auto", got {count!r:.80}')
     return at_least("worker_count", count, 0)
-
-
-def true_or_false(name: str, value: Any) -> bool:
-    """The value, if it is a bool."""
-    if not isinstance(value, bool):
-        raise TypeError(f"{name}: expected True or False, got {value!r}")
-    return value
 
 
 def _check_operations(settings: LoaderSettings) -> None:

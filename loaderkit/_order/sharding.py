@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from reprlib import repr as _short
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from loaderkit._base.numbers import at_least
+from loaderkit._base.numbers import at_least, true_or_false
 
 from .store import Store
 
@@ -46,8 +46,7 @@ class ShardOptions:
             "shard_count", self.shard_count, 1, advice="give the number of processes that load together"
         )
         index = at_least("shard_index", self.shard_index, 0, below=count, advice="shards are numbered from 0")
-        if not isinstance(self.drop_remainder, bool):
-            raise TypeError(f"drop_remainder: expected True or False, got {_short(self.drop_remainder)}")
+        true_or_false("drop_remainder", self.drop_remainder)
         object.__setattr__(self, "shard_count", count)
         object.__setattr__(self, "shard_index", index)
 

@@ -8,7 +8,7 @@ belongs to one version of it.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from loaderkit._storage.shard_versions import versions_of
+from loaderkit._storage.versions import versions_of
 
 from .content import content_hash, digest_of, sampled_keys
 from .fingerprint import fingerprint_of, without_index_fields

@@ -10,6 +10,9 @@ from .range_reader import ObjectVersion, plain_tag
 
 T = TypeVar("T")
 
+# Keys of what fsspec says of an object, by which its contents are told apart, the surest first.
+_TAGS = ["ETag", "etag", "e_tag", "sha256", "blob_id", "md5", "mtime", "created", "LastModified", "modified"]
+
 
 class FsspecFetcher:
     """An `ObjectFetcher` for any scheme that fsspec has a file system for.
@@ -103,18 +106,7 @@ def version_of(info: Mapping[str, Any]) -> ObjectVersion:
     size = info.get("size")
     if size is None:
         raise FetchError(Refusal.FINAL, "no size of the object")
-    for key in (
-        "ETag",
-        "etag",
-        "e_tag",
-        "sha256",
-        "blob_id",
-        "md5",
-        "mtime",
-        "created",
-        "LastModified",
-        "modified",
-    ):
+    for key in _TAGS:
         if (found := info.get(key)) is not None:
             return ObjectVersion(int(size), plain_tag(str(found)))
     return ObjectVersion(int(size), "")

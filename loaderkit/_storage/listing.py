@@ -7,8 +7,7 @@ from functools import partial
 from typing import Any
 
 from .addresses import redacted
-from .attempts import storage_error, tried
-from .fetching import FetchError
+from .fetching import FetchError, storage_error, tried
 from .object_client import SCHEMES, split_name
 from .range_reader import ObjectVersion
 

@@ -39,6 +39,8 @@ class LocalFiles:
         paths: the files, absolute.
         expected: by shard, or None: what was seen when they were indexed.
         on_other_version: as in `open_ranges`.
+
+    names: the files, in order.
     """
 
     waits = False
@@ -50,7 +52,7 @@ class LocalFiles:
         expected: Sequence[ObjectVersion | None] | None = None,
         on_other_version: OnOtherVersion | None = None,
     ) -> None:
-        self._paths = paths
+        self.names = paths
         self._versions = VersionCheck(paths, expected, on_other_version) if expected is not None else None
         # Threads share the dict; setdefault keeps the first thread's identity.
         self._identities: dict[int, FileIdentity] = {}
@@ -64,16 +66,11 @@ class LocalFiles:
             lambda shard: reader._open_file(shard)  # noqa: PLW0108 - a bound method would hold the reader
         )
         _READERS.add(self)
-        self._check_at = np.zeros(len(self._paths))  # by shard: when its next comparison is due
-
-    @property
-    def names(self) -> Sequence[str]:
-        """The files, in order."""
-        return self._paths
+        self._check_at = np.zeros(len(self.names))  # by shard: when its next comparison is due
 
     def version(self, shard: int) -> ObjectVersion:
         """Size and time of a file now; FileNotFoundError where it is missing, OSError where it is no regular file."""
-        path = self._paths[shard]
+        path = self.names[shard]
         _check_regular(path, os.stat(path).st_mode)
         return _version_of(FileIdentity.of(path))
 
@@ -145,14 +142,14 @@ class LocalFiles:
         self._open.cache_clear()
 
     def __repr__(self) -> str:
-        return f"LocalFiles({len(self._paths)} files)"
+        return f"LocalFiles({len(self.names)} files)"
 
     def __getstate__(self) -> tuple[Any, ...]:
         # Inode numbers and times hold on this machine and for this run only.
-        return self._paths, self._versions, dict(self._identities) if goes_to_a_worker() else {}
+        return self.names, self._versions, dict(self._identities) if goes_to_a_worker() else {}
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self._paths, self._versions, self._identities = state
+        self.names, self._versions, self._identities = state
         self._prepare()
 
     def _read_on(self, shard: int, begin: int, end: int) -> bytes:
@@ -162,7 +159,7 @@ class LocalFiles:
         while begin < end:
             part = os.pread(file.descriptor, min(end - begin, _MOST_BYTES), begin)
             if not part:
-                raise ends_early(self._paths[shard], os.fstat(file.descriptor).st_size, end)
+                raise ends_early(self.names[shard], os.fstat(file.descriptor).st_size, end)
             parts.append(part)
             begin += len(part)
         return b"".join(parts)
@@ -178,17 +175,17 @@ class LocalFiles:
             file, was = self._open(shard), self._identities[shard]
             status = os.fstat(file.descriptor)
             if (status.st_size, status.st_mtime_ns) != (was.nbytes, was.modified_ns):
-                was.check(self._paths[shard], FileIdentity.of(file.descriptor))
+                was.check(self.names[shard], FileIdentity.of(file.descriptor))
             self._check_at[shard] = now + CHECK_S
 
     def _open_file(self, shard: int) -> "_OpenFile":
-        path = self._paths[shard]
+        path = self.names[shard]
         opened = _opened(path)
         now = FileIdentity.of(opened.descriptor)
         self._identities.setdefault(shard, now).check(path, now)
         if self._versions is not None:
             # What decides reads this file by a reader of its own: here the file is open for others once it is accepted.
-            judged = LocalFiles(self._paths)
+            judged = LocalFiles(self.names)
             judged._identities[shard] = now
             self._versions.check(judged, shard, _version_of(now))
         return opened

@@ -26,6 +26,13 @@ def all_remote(names: Sequence[str]) -> bool:
     return remote > 0
 
 
+def check_storage_options(options: object) -> None:
+    """TypeError for options of a server that are no dict; None are none."""
+    if not isinstance(options, Mapping | None):
+        got = type(options).__name__
+        raise TypeError(f"storage_options: expected a dict of option -> value, got a {got}")
+
+
 def open_ranges(
     names: Sequence[str],
     *,

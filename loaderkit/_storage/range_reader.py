@@ -95,3 +95,33 @@ class RangeReader(Protocol):
     def close(self) -> None:
         """Closes files and connections; a later read opens them again."""
         ...
+
+
+def read_range(ranges: RangeReader, shard: int, begin: int, end: int) -> bytes:
+    """The bytes begin to end of one shard.
+
+    Args:
+        ranges: reads it, and raises what its `read` does.
+        shard: its number.
+        begin, end: of the range.
+    """
+    (found,) = ranges.read(np.array([shard]), np.array([begin]), np.array([end]))
+    return bytes(found)
+
+
+class SpanReader(Protocol):
+    """Gives the bytes of records by key. Safe for threads; picklable, so that each worker has its own.
+
+    waits: whether a read may wait for a server.
+    """
+
+    @property
+    def waits(self) -> bool: ...
+
+    def read(self, keys: NDArray[np.int64]) -> list[bytes | memoryview]:
+        """The spans of the records with these keys, (n,) each in [0, records), in the order given."""
+        ...
+
+    def close(self) -> None:
+        """Closes files and connections; a later read opens them again."""
+        ...

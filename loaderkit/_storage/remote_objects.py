@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from loaderkit.errors import StorageError
 
 from .addresses import redacted
-from .attempts import storage_error, tried
 from .fetch_threads import THREADS
-from .fetching import Fetched, FetchError, ObjectFetcher, Refusal
+from .fetching import Fetched, FetchError, ObjectFetcher, Refusal, storage_error, tried
 from .object_client import SCHEMES
 from .range_reader import ObjectVersion
 from .read_plan import MAX_READ_BYTES, REMOTE_ALONE, REMOTE_GAP, ReadPlan, plan_reads, slices_of
@@ -37,7 +36,10 @@ MOST_PATIENCE_S = 900.0
 
 
 class RemoteObjects:
-    """Reads ranges of objects. A `RangeReader`; its arguments are those of `open_ranges`."""
+    """Reads ranges of objects. A `RangeReader`; its arguments are those of `open_ranges`.
+
+    names: the objects, in order, as they may be shown.
+    """
 
     waits = True
 
@@ -56,8 +58,8 @@ class RemoteObjects:
         if (etags := self._options.pop("etags", None)) not in (None, "any"):
             raise ValueError(f"storage_options: expected etags='any' or no etags, got etags={etags!r}")
         self._refresh, self._max_gap = refresh, max_gap
-        self._shown = _Shown(names)
-        self._versions = VersionCheck(self._shown, expected, on_other_version, any_tag=etags is not None)
+        self.names = _Shown(names)
+        self._versions = VersionCheck(self.names, expected, on_other_version, any_tag=etags is not None)
         self._prepare()
 
     def _prepare(self) -> None:
@@ -67,11 +69,6 @@ class RemoteObjects:
         self._whole: set[int] = set()
         self._fetchers: dict[bool, ObjectFetcher] = {}
         self._leave: weakref.finalize[Any, Any] | None = None
-
-    @property
-    def names(self) -> Sequence[str]:
-        """The objects, in order, as they may be shown."""
-        return self._shown
 
     def version(self, shard: int) -> ObjectVersion:
         """Size and ETag of an object now; FileNotFoundError, or StorageError after the retries."""
@@ -144,7 +141,7 @@ class RemoteObjects:
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self._addresses, self._options, self._refresh, self._versions, self._max_gap = state
-        self._shown = _Shown(self._addresses)
+        self.names = _Shown(self._addresses)
         self._prepare()
 
     def _reads(self, plan: ReadPlan) -> Generator[tuple[int, bytes | memoryview]]:
@@ -164,7 +161,7 @@ class RemoteObjects:
             for (number, shard, begin, end), answer in answers:
                 self._versions.check(self, shard, answer.version)
                 if len(answer.data) != end - begin:
-                    raise ends_early(self._shown[shard], answer.version.size, end)
+                    raise ends_early(self.names[shard], answer.version.size, end)
                 _, first, last = reads[number]
                 if (begin, end) == (first, last):
                     yield number, answer.data
@@ -199,7 +196,7 @@ class RemoteObjects:
                     place, answer = answers.get(timeout=patience)
                 except Empty:
                     raise StorageError(
-                        f"{self._shown[pieces[0][1]]}: expected an answer, got none for {patience:g} s from the "
+                        f"{self.names[pieces[0][1]]}: expected an answer, got none for {patience:g} s from the "
                         "library that fsspec calls; give it a timeout in storage_options, so that it is tried again"
                     ) from None
                 if isinstance(answer, BaseException):
@@ -242,7 +239,7 @@ class RemoteObjects:
             return tried(once, ended=ended, on_denied=renew)
         except FetchError as error:
             refusal = error
-        raise storage_error(self._shown[shard], asked, refusal)
+        raise storage_error(self.names[shard], asked, refusal)
 
     def _fetch(self, shard: int, begin: int, end: int, name: str) -> Fetched:
         fetcher = self._fetcher(name)
@@ -262,7 +259,7 @@ class RemoteObjects:
                     _log.warning(
                         "%s: the server ignores ranges, so each read of a record fetches a whole file; copy the files "
                         "to a disk, or use a server that answers ranges",
-                        self._shown[shard],
+                        self.names[shard],
                     )
                 self._whole.add(shard)
             elif error.reason in (Refusal.PAST_END, Refusal.TOO_LARGE) and shard not in self._whole:
@@ -316,7 +313,7 @@ class RemoteObjects:
                 raise ValueError(
                     f"paths: expected {len(self._addresses)} names, as at the first call, got {len(names)}"
                 )
-            for was, now in zip(self._shown, map(redacted, names)):
+            for was, now in zip(self.names, map(redacted, names)):
                 if was.rpartition("/")[2] != now.rpartition("/")[2]:
                     raise ValueError(
                         f"paths: expected the names of the first call in their order, {was!r}, got {now!r}"

@@ -3,11 +3,14 @@
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
+from queue import SimpleQueue
 from typing import Any
 
 from loaderkit._base.system.shared_memory import goes_to_a_worker
 from loaderkit.errors import FileChangedError
 
+from .fetch_threads import THREADS
 from .range_reader import MODIFIED, ObjectVersion, RangeReader
 
 # Called with the reader, the shard, what was seen of it, and whether nothing was read of it before.
@@ -150,3 +153,44 @@ def other_shard(name: str, what: str) -> FileChangedError:
         f"{name}: the file isn't the one that was indexed or read first: {what}. A run must read the same data from "
         "beginning to end: put the old file back, or index the data again and start a new run"
     )
+
+
+def versions_of(ranges: RangeReader) -> list[ObjectVersion]:
+    """What the storage says of each shard now; it raises what `ranges.version` does.
+
+    Args:
+        ranges: reads the shards.
+    """
+    return ask_each(ranges.version, range(len(ranges.names)), at_once=ranges.waits)
+
+
+def ask_each(
+    ask: Callable[[int], ObjectVersion], shards: Sequence[int], *, at_once: bool
+) -> list[ObjectVersion]:
+    """What `ask` gives for each of these shards.
+
+    Args:
+        ask: takes a shard.
+        shards: their numbers.
+        at_once: whether each waits for a server, so that many are asked at a time.
+    """
+    if not at_once:
+        return [*map(ask, shards)]
+    answers: SimpleQueue[tuple[int, ObjectVersion | BaseException]] = SimpleQueue()
+
+    def answer(shard: int) -> None:
+        try:
+            answers.put((shard, ask(shard)))
+        except BaseException as error:  # noqa: BLE001 - the caller waits for it
+            answers.put((shard, error))
+
+    THREADS.enter()
+    try:
+        THREADS.submit([partial(answer, shard) for shard in shards])
+        found = dict(answers.get() for _ in shards)
+    finally:
+        THREADS.leave()
+    for shard in shards:
+        if isinstance(error := found[shard], BaseException):
+            raise error
+    return [found[shard] for shard in shards]  # type: ignore[misc]  # no error is left

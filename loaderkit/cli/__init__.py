@@ -67,6 +67,7 @@ def _run(given: list[str]) -> int:
     if name not in COMMANDS:
         parser.parse_args(given)  # exits: --help, --version, or no command of these
     from . import options  # it imports the formats
+    from .output import Output
 
     command = importlib.import_module(f".{name}", __name__)
     options.add_help(parsers[name], command.HELP, getattr(command, "ACTIONS", {}))
@@ -81,7 +82,8 @@ def _run(given: list[str]) -> int:
             print(f"loaderkit: warning: {line}", file=sys.stderr)
         parsed = parser.parse_args(given)
         parsed.arguments = behind
-        return int(command.run(parsed))
+        out = Output(as_json=getattr(parsed, "json", False))
+        return int(command.run(parsed, out) or ExitStatus.DONE)
     except (UsageError, ImportError) as error:
         parsers[name].print_usage(sys.stderr)
         _say(name, error)

@@ -9,7 +9,7 @@ import numpy as np
 
 from loaderkit._storage.cache.cached_spans import CachedSpans
 from loaderkit._storage.cache.chunk_numbers import ChunkNumbers
-from loaderkit._storage.cache.folder_contents import FolderContents
+from loaderkit._storage.cache.eviction import FolderContents
 from loaderkit._storage.cache.settings import Cache
 from loaderkit._storage.range_reader import RangeReader
 from loaderkit.formats._index.check import ShardCheck
@@ -18,7 +18,7 @@ from loaderkit.formats._index.find import find_index
 from loaderkit.formats._index.record_index import RecordIndex
 from loaderkit.formats._index.shard_set import ShardSet
 
-from .exit_status import ExitStatus, UsageError
+from .exit_status import UsageError
 from .open_source import named_data, shown_name, usage_errors
 from .output import Output
 from .printable import counted, size_text
@@ -46,13 +46,12 @@ examples:
 """
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace, out: Output) -> None:
     """Shows, fetches or deletes chunks."""
     if options.fetch and options.limit is None:
         raise UsageError("--limit: expected the cache's size with --fetch, such as 200GB, got none")
     with usage_errors():
         cache = Cache(options.cache, 1 if options.limit is None else options.limit)
-    out = Output(as_json=options.json)
     with named_data(options) as data:
         if not data.is_scanned:
             raise UsageError(
@@ -105,7 +104,6 @@ def run(options: argparse.Namespace) -> int:
             f"{shown_name(cache.folder)}: expected all {counted(len(keys_of), 'chunk')} in the cache, got "
             f"{len(cached):,}: the disk is full, or another process fetches or evicts them; run the command again"
         )
-    return ExitStatus.DONE
 
 
 def _spans(index: RecordIndex, ranges: RangeReader, cache: Cache) -> CachedSpans:

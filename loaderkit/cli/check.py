@@ -8,7 +8,7 @@ from loaderkit._storage.addresses import redacted
 from loaderkit.errors import DataFormatError
 from loaderkit.formats import registry
 
-from .exit_status import UsageError
+from .exit_status import ExitStatus, UsageError
 from .findings import RULES_OF, Finding, finding, report
 from .lint_records import RecordLint, sampled_stretches
 from .lint_shards import lint_shards
@@ -40,13 +40,13 @@ examples:
 ONLY_FOR = {"index": ("all", "label"), "training": ("index", "full", "processes")}
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace, out: Output) -> ExitStatus:
     """Checks the data, and prints what it found."""
     for name in ONLY_FOR.get(options.only, ()):
         if getattr(options, name):
             option = "-p" if name == "processes" else f"--{name}"
             raise UsageError(f"{option}: expected no --only {options.only}, got it; leave one of them out")
-    out, facts, said = Output(as_json=options.json), {"shards": 0, "records": 0}, list[str]()
+    facts, said = {"shards": 0, "records": 0}, list[str]()
     findings: list[Finding] = []
     if options.only != "index":
         findings = compressed(options.src)

@@ -2,6 +2,7 @@
 
 import io
 import warnings
+from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -137,12 +138,11 @@ def _wrapped(draw: "Drawing", text: str) -> list[str]:
 
 
 def _longest_start(draw: "Drawing", text: str, size: int, room: int) -> str:
-    low, high = 1, len(text)
-    while low < high:  # the longest start that fits, one character at least
-        middle = (low + high + 1) // 2
-        fits = draw.textlength(text[:middle], font=_font(size)) <= room
-        low, high = (middle, high) if fits else (low, middle - 1)
-    return text[:low]
+    lengths = range(1, len(text) + 1)
+    fit = bisect_right(
+        lengths, float(room), key=lambda length: draw.textlength(text[:length], font=_font(size))
+    )
+    return text[: max(fit, 1)]  # one character at least
 
 
 @cache

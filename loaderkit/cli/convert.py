@@ -6,13 +6,15 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, TextIO
 
 import numpy as np
 
 from loaderkit._base.numbers import number_of_bytes
 from loaderkit._storage.cache.settings import Cache
 from loaderkit._storage.patterns import file_parts
+from loaderkit.errors import DataFormatError
 from loaderkit.formats import registry
 from loaderkit.formats._writing.shard_function import unchanged
 from loaderkit.formats._writing.write_format import WriteFormat, write_format
@@ -21,8 +23,7 @@ from loaderkit.formats.tar.unpacking import unpacked_parts
 from loaderkit.formats.write import write
 from loaderkit.sources import SubsetDataSource
 
-from .create import table_records
-from .exit_status import ExitStatus, UsageError
+from .exit_status import UsageError
 from .named_function import named_function
 from .open_source import PIPE, OpenedSource, named_data, open_named, shown_name, usage_errors
 from .options import check_pairs
@@ -31,7 +32,7 @@ from .printable import counted
 from .read_each import shuffled_keys
 from .sort import open_scattered, sorted_keys
 from .split import check_split, write_split
-from .write_output import check_records, data_errors, format_of_target, mapped_records, write_file
+from .write_output import check_new, check_records, data_errors, format_of_target, mapped_records, write_file
 
 HELP = """
 Write the records of SRC, which are one set, into one file or a folder of files: in another format, another order, or
@@ -83,15 +84,15 @@ _NOT_WITH = {
 TGZ = (".tgz", ".tar.gz")
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace, out: Output) -> None:
     """Converts the files."""
     _check(options)
-    out = Output(as_json=options.json)
     if options.from_table:
         with table_records(options.src[0], options.folder or ".") as records:
             form = _target_format(options, "tar")
             written = write_file(options.dst, records, form, overwrite=options.overwrite)
-        return _report(options, out, form, written, 1, written)
+        _report(options, out, form, written, 1, written)
+        return
     function: Callable[[Any], Any] = unchanged
     if options.call is not None:
         function = named_function("--call", options.call)
@@ -99,19 +100,21 @@ def run(options: argparse.Namespace) -> int:
     with _unpacked(options.src) as options.src, named_data(options) as data, opening(data) as opened:
         source = _ordered(options, opened, out)
         if options.prefix:
-            return write_split(options, source, opened.format, out)
+            write_split(options, source, opened.format, out)
+            return
         form = _target_format(options, opened.format)
-        _check_target(options)
         if not _is_file(options):
+            check_new(options.dst, overwrite=options.overwrite, kind="folder")
             files = _write_folder(options, source, function, form)
-            return _report(options, out, form, len(source), files, None)
+            _report(options, out, form, len(source), files, None)
+            return
         check_records(source)
         if function is unchanged:
             records, workers = source, options.processes
         else:
             records, workers = mapped_records(function, source, options.processes), None
         written = write_file(options.dst, records, form, overwrite=options.overwrite, worker_count=workers)
-        return _report(options, out, form, len(source), 1, written)
+        _report(options, out, form, len(source), 1, written)
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -128,25 +131,15 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError("DST: expected a name with --json, --shards or --shard-bytes, got -")
     if options.dst == PIPE and options.prefix:
         raise UsageError("DST: expected what the names begin with, as --prefix is given, got -")
+    sizes = [name for name in ("shards", "shard_bytes") if getattr(options, name) not in (None, 1)]
+    if sizes and _is_file(options):
+        option = f"--{sizes[0].replace('_', '-')}"
+        raise UsageError(f"{option}: expected a folder as DST, got the file {shown_name(options.dst)}")
     if options.shard_bytes is not None:
         if options.shards is not None:
             raise UsageError("--shard-bytes: expected alone, got --shards, too; give one of them")
-        if _is_file(options):
-            raise UsageError(
-                f"--shard-bytes: expected a folder as DST, got the file {shown_name(options.dst)}"
-            )
         with usage_errors():
             options.shard_bytes = number_of_bytes("--shard-bytes", options.shard_bytes)
-
-
-def _check_target(options: argparse.Namespace) -> None:
-    target = options.dst
-    if target != PIPE and os.path.lexists(target) and not options.overwrite:
-        raise UsageError(
-            f"DST: expected a new name, got {shown_name(target)}, which is there; or give --overwrite"
-        )
-    if _is_file(options) and options.shards not in (None, 1):
-        raise UsageError(f"--shards: expected a folder as DST, got the file {shown_name(target)}")
 
 
 def _ordered(options: argparse.Namespace, opened: OpenedSource, out: Output) -> Any:
@@ -177,7 +170,7 @@ def _write_folder(
 
 def _report(
     options: argparse.Namespace, out: Output, form: WriteFormat, read: int, files: int, written: int | None
-) -> int:
+) -> None:
     """Prints what was written, unless stdout has the data. written: records of one file."""
     if options.dst != PIPE:
         found = {} if written is None else {"records": written, "bytes": os.path.getsize(options.dst)}
@@ -185,7 +178,6 @@ def _report(
         out.document({**facts, **found})
         shown = f"{counted(read, 'record')} read, {counted(files, 'file')} written"
         out.text(f"{shown_name(options.dst)}: {shown}")
-    return ExitStatus.DONE
 
 
 def _target_format(options: argparse.Namespace, data_format: str) -> WriteFormat:
@@ -214,3 +206,54 @@ def _unpacked(names: list[str]) -> Iterator[list[str]]:
             else:
                 unpacked.append(name)
         yield unpacked
+
+
+@contextlib.contextmanager
+def table_records(name: str, folder: str) -> Iterator[Iterator[dict[str, bytes | str]]]:
+    """The records of a table while the block runs.
+
+    name: of the table, "-" for stdin. folder: of its files.
+    """
+    with contextlib.ExitStack() as stack:
+        plan: TextIO = sys.stdin
+        if name != PIPE:
+            plan = stack.enter_context(open(name, encoding="utf-8", errors="surrogateescape"))
+        yield planned_records(plan, name, Path(folder))
+
+
+def planned_records(plan: TextIO, name: str, folder: Path) -> Iterator[dict[str, bytes | str]]:
+    """The records of a table, a file's bytes for each field.
+
+    plan: the table's lines. name: of the table, for errors. folder: of the files. DataFormatError with the line.
+    """
+    record: dict[str, bytes | str] = {}
+    for number, line in enumerate(plan, 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        member, tab, value = line.rstrip("\r\n").partition("\t")
+        path, last = member.rpartition("/")[0], member.rpartition("/")[2]
+        stem, dot, field = last.partition(".")
+        if not (tab and stem and dot and field and value):
+            raise DataFormatError(
+                f"{name}, line {number}: expected KEY.FIELD, a tab and the name of a file, got {line.rstrip()!r}"
+            )
+        key = f"{path}/{stem}" if path else stem
+        if record and record["__key__"] != key:
+            yield record
+            record = {}
+        if field.lower() in record:
+            raise DataFormatError(
+                f"{name}, line {number}: expected each field once in a record, got {member!r} again"
+            )
+        record["__key__"] = key
+        if value.startswith("text:"):
+            record[field.lower()] = value.removeprefix("text:").encode("utf-8", "surrogateescape")
+        else:
+            try:
+                record[field.lower()] = (folder / value).read_bytes()
+            except OSError as error:
+                raise DataFormatError(
+                    f"{name}, line {number}: expected a file to read, got {value!r}: {error}"
+                ) from error
+    if record:
+        yield record

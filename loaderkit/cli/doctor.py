@@ -38,7 +38,7 @@ examples:
 """
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace, out: Output) -> ExitStatus | None:
     """Prints what was found; exit status 1 where something isn't well."""
     found = []
     for name, check in CHECKS.items():
@@ -49,12 +49,11 @@ def run(options: argparse.Namespace) -> int:
         except Exception as error:  # noqa: BLE001 - a check that can't be made is a finding
             name, good, text, fix = check.__name__.strip("_"), False, f"{type(error).__name__}: {error}", ""
         found.append({"name": name, "ok": good, "text": text, "fix": fix})
-    out = Output(as_json=options.json)
     out.document({"findings": found})
     for one in found:
         fix = f". {one['fix']}" if one["fix"] else ""
         out.text(f"{'ok  ' if one['ok'] else 'warn'}  {one['name']}: {one['text']}{fix}")
-    return ExitStatus.DONE if all(one["ok"] for one in found) else ExitStatus.FINDINGS
+    return None if all(one["ok"] for one in found) else ExitStatus.FINDINGS
 
 
 def _versions() -> Found:

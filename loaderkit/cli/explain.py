@@ -15,12 +15,13 @@ from loaderkit.errors import LoaderkitError
 
 from .exit_status import ExitStatus, UsageError
 from .named_function import named_function
+from .options import check_pairs
 from .output import Output
 from .state import SavedState, find_saved
 
 TAKES_ARGUMENTS = True  # those of the script, behind --
 SECONDS = 20.0
-OnLoader = Callable[[DataLoader[Any], Any], int]
+OnLoader = Callable[[DataLoader[Any], Any], None]
 HELP = f"""
 Measure a loader with half and twice its workers, its reads alone, and the training step, and say what limits it. The
 function returns a loader, or a loader and a step (a function of a batch). In a training script write
@@ -41,22 +42,19 @@ examples:
 """
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace, out: Output) -> None:
     """Measures, or names the records of a step, and prints."""
     if options.step is not None:
         if options.seconds is not None:
             raise UsageError("--seconds: expected no --step, which measures nothing, got both")
         saved = None if options.state is None else find_saved(options.state)
-        return with_loader(options.script, options.arguments, partial(print_records, options, saved))
-    if options.state is not None:
-        raise UsageError(
-            "--state: expected with --step N, the step whose records are asked for, got it alone"
-        )
-    return with_loader(options.script, options.arguments, partial(_print, options))
+        with_loader(options.script, options.arguments, partial(print_records, options, out, saved))
+        return
+    check_pairs(options, {"step": ["state"]}, {})
+    with_loader(options.script, options.arguments, partial(_print, options, out))
 
 
-def _print(options: argparse.Namespace, loader: DataLoader[Any], step: Any) -> int:
-    out = Output(as_json=options.json)
+def _print(options: argparse.Namespace, out: Output, loader: DataLoader[Any], step: Any) -> None:
     try:
         with loader:
             said = loader.explain(step, seconds=SECONDS if options.seconds is None else options.seconds)
@@ -65,14 +63,13 @@ def _print(options: argparse.Namespace, loader: DataLoader[Any], step: Any) -> i
     out.document(said.to_json())
     for line in str(said).splitlines():
         out.text(line)
-    return ExitStatus.DONE
 
 
 def print_records(
-    options: argparse.Namespace, saved: SavedState | None, loader: DataLoader[Any], step: Any
-) -> int:
+    options: argparse.Namespace, out: Output, saved: SavedState | None, loader: DataLoader[Any], step: Any
+) -> None:
     """Prints the records of step --step of a loader, after `saved` where there is one."""
-    out, ledger = Output(as_json=options.json), {}
+    ledger: dict[int, int] = {}
     with iter(loader) as it:
         try:
             if saved is not None:
@@ -98,7 +95,6 @@ def print_records(
     out.text(f"step {options.step:,}, {in_epoch}indices {first:,}..{last:,}", style="bold")
     for entry in rows:
         out.text(f"  row {entry['row']}  {_line_of(entry)}")
-    return ExitStatus.DONE
 
 
 def _named(record: RecordMetadata, name: str | None) -> dict[str, Any]:
@@ -113,7 +109,7 @@ def _line_of(entry: dict[str, Any]) -> str:
     return text
 
 
-def with_loader(name: str, arguments: list[str], work: OnLoader) -> int:
+def with_loader(name: str, arguments: list[str], work: OnLoader) -> None:
     """Does something with the loader that is named.
 
     A script has no finally, no exit handler and no last checkpoint: the process ends within its iter(loader). What it
@@ -122,11 +118,11 @@ def with_loader(name: str, arguments: list[str], work: OnLoader) -> int:
     Args:
         name: a script's path, or module:function.
         arguments: the script's.
-        work: takes the loader, and the step where the function gave one; gives the exit status.
+        work: takes the loader, and the step where the function gave one.
     """
     if ":" in name and not os.path.exists(name):
-        loader, step = _of_function(name)
-        return work(loader, step)
+        work(*_of_function(name))
+        return
     if not os.path.isfile(name):
         raise UsageError(f"SCRIPT: expected a script or module:function, got {name}, which isn't there")
     iterate = DataLoader.__iter__
@@ -135,7 +131,8 @@ def with_loader(name: str, arguments: list[str], work: OnLoader) -> int:
         status = int(ExitStatus.UNREADABLE)
         DataLoader.__iter__ = iterate  # type: ignore[method-assign]
         try:
-            status = work(loader, None)
+            work(loader, None)
+            status = int(ExitStatus.DONE)
         except UsageError as error:
             print(f"loaderkit: {error}", file=sys.stderr)
             status = int(ExitStatus.USAGE)

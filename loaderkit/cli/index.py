@@ -14,7 +14,7 @@ from loaderkit.formats._index.record_index import RecordIndex
 from loaderkit.formats._index.scan_shard import REMOTE_WINDOW
 from loaderkit.formats._index.shard_set import ShardSet
 
-from .exit_status import ExitStatus, UsageError
+from .exit_status import UsageError
 from .open_source import named_data, shown_name, usage_errors
 from .output import Output
 from .printable import counted, printable, size_text
@@ -41,11 +41,10 @@ examples:
 """
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace, out: Output) -> None:
     """Makes the index, and prints what it holds."""
     if (options.processes or 0) < 0:
         raise UsageError(f"--processes: expected 0 or more, got {options.processes}")
-    out = Output(as_json=options.json)
     with named_data(options) as data:
         shards = data.shards()
         path = options.output or _default_path(shards, data.scanner().kind)
@@ -82,7 +81,6 @@ def run(options: argparse.Namespace) -> int:
     )
     if shards.remote and options.output is None and path_beside(shards):
         out.text(f"for other machines put a copy to {path_beside(shards)}")
-    return ExitStatus.DONE
 
 
 def _count(options: argparse.Namespace, shards: ShardSet, data_format: Scanner, path: str) -> RecordIndex:

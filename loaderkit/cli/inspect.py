@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from loaderkit._base.system.whole_file import whole_file
 
-from .exit_status import ExitStatus, UsageError
+from .exit_status import UsageError
 from .image_header import image_header
 from .open_source import OpenedSource, open_source
+from .options import check_pairs
 from .output import Output
 from .printable import size_text
 from .values import fields_of, text_of
@@ -46,22 +47,19 @@ examples:
 """
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace, out: Output) -> None:
     """Prints what the set holds, or what its values are like."""
     if options.values:
         if options.sample is not None:
             raise UsageError("--sample: expected no --values, which reads all records, got both")
-        return print_values(options)
-    for name in ("fields", "output", "quantiles", "vocabulary", "processes"):
-        if getattr(options, name) is not None:
-            raise UsageError(f"--{name}: expected with --values, got it without; add --values")
-    out = Output(as_json=options.json)
+        print_values(options, out)
+        return
+    check_pairs(options, {"values": ("fields", "output", "quantiles", "vocabulary", "processes")}, {})
     with open_source(options) as opened:
         summary = summary_of(opened, max(SAMPLED_RECORDS if options.sample is None else options.sample, 1))
     out.document(summary.document())
     if not options.json:
         _print(out, summary)
-    return ExitStatus.DONE
 
 
 @dataclass(slots=True)
@@ -236,7 +234,7 @@ def histogram(sizes: NDArray[np.int64]) -> list[list[str]]:
     ]
 
 
-def print_values(options: argparse.Namespace) -> int:
+def print_values(options: argparse.Namespace, out: Output) -> None:
     """Prints the statistics of the columns, and writes them to -o."""
     # The passes over a data set take a while to import.
     from loaderkit.offline.column_counts import column_stats
@@ -255,11 +253,9 @@ def print_values(options: argparse.Namespace) -> int:
     if options.output is not None:
         with whole_file(options.output) as file:
             file.write(json.dumps(found, indent=2).encode() + b"\n")
-    out = Output(as_json=options.json)
     out.document(found)
     rows = [[name, *_cells(column)] for name, column in found["columns"].items()]
     out.table(["column", "kind", ">count", ">missing", ">min", ">max", ">mean", ">std", "more"], rows)
-    return ExitStatus.DONE
 
 
 def _cells(column: dict[str, Any]) -> list[str]:

@@ -16,16 +16,14 @@ import numpy as np
 from loaderkit._base.system.made_folder import MADE, Made
 from loaderkit.formats import registry
 from loaderkit.formats._writing.dropped import list_path
-from loaderkit.formats._writing.shard_jobs import sync
-from loaderkit.formats._writing.written_index import drop_index, write_index
 from loaderkit.formats.map_shards import map_shards
 
-from .exit_status import ExitStatus, UsageError
+from .exit_status import UsageError
 from .named_function import named_function
 from .open_source import PIPE, open_source
 from .output import Output
 from .printable import counted
-from .write_output import data_errors, format_of_target
+from .write_output import data_errors, format_of_target, name_files
 
 SAMPLE = "sample"  # the base name of a record's files in its folder
 _MOST_STDERR = 500  # characters
@@ -50,7 +48,7 @@ examples:
 """
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace, out: Output) -> None:
     """Maps the records."""
     shards = 1 if options.shards is None else options.shards
     if shards < 1:
@@ -81,22 +79,15 @@ def run(options: argparse.Namespace) -> int:
                 on_record_error=options.on_error,
                 overwrite=True,
             )
-    drop_index([*map(os.path.abspath, targets)], name)
-    for path, target in zip(made, targets, strict=True):
-        os.replace(path, target)
-    for parent in {os.path.dirname(os.path.abspath(target)) for target in targets}:
-        sync(parent)
     if options.on_error == "drop":
         os.replace(list_path(folder), list_path(options.output))
+    name_files(dict(zip(targets, made, strict=True)), name, options.processes)
     if (made_folder := Made.read(folder)) is not None:
         made_folder.delete(folder)  # the index of the names that the files had there
     os.unlink(os.path.join(folder, MADE))
     os.rmdir(folder)
-    write_index([*map(os.path.abspath, targets)], name, options.processes)
-    out = Output(as_json=options.json)
     out.document({"files": targets, "records_read": records})
     out.text(f"{options.output}: {counted(records, 'record')} read, {counted(len(targets), 'file')} written")
-    return ExitStatus.DONE
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -227,13 +228,9 @@ def _shards_of(source: Any) -> tuple[list[str], list[int]]:
 
     names: list[str] = []
     ends: list[int] = []
-    total, key = len(source), 0
-    while key < total:
-        name, low, high = file_of(key), key, total
-        while high - low > 1:  # the file of `low` is this one, that of `high` is another
-            middle = (low + high) // 2
-            low, high = (middle, high) if file_of(middle) == name else (low, middle)
-        names.append(name)
-        ends.append(high)
-        key = high
+    keys, key = range(len(source)), 0
+    while key < len(keys):
+        names.append(file_of(key))
+        key = bisect_left(keys, True, lo=key, key=lambda each: file_of(each) != names[-1])
+        ends.append(key)
     return names, ends

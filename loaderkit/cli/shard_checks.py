@@ -3,7 +3,7 @@
 import argparse
 import contextlib
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from loaderkit._codecs.scan import Malformed, Scanner, ShardScan
 from loaderkit.errors import DataFormatError
+from loaderkit.formats._index.build import read_all
 from loaderkit.formats._index.check import has_sample
 from loaderkit.formats._index.find import cached_path, other_set, path_beside
 from loaderkit.formats._index.record_index import RecordIndex
@@ -37,13 +38,13 @@ class ShardFindings:
 class ShardChecks:
     """Compares shards with their index.
 
-    shards: to be read. format: of the files. index: of the shards; None to look at the format alone. full: whether each
-    shard is scanned again, every byte of it where the index has checksums.
+    shards: to be read. scanner: of the files. index: of the shards; None to look at the format alone. full: whether
+    each shard is scanned again, every byte of it where the index has checksums.
     """
 
-    def __init__(self, shards: ShardSet, format: Scanner, index: RecordIndex | None, *, full: bool) -> None:  # noqa: A002
+    def __init__(self, shards: ShardSet, scanner: Scanner, index: RecordIndex | None, *, full: bool) -> None:
         self._names, self._ranges = shown_names(shards), shards.open()
-        self._format, self._index, self._full = format, index, full
+        self._scanner, self._index, self._full = scanner, index, full
 
     def __len__(self) -> int:
         return len(self._names)
@@ -83,7 +84,7 @@ class ShardChecks:
         checksums = None if index is None else index.checksums
         try:
             with reading(self._ranges, shard, size) as read:
-                scan = self._format.scan(
+                scan = self._scanner.scan(
                     read,
                     size,
                     members=index is not None and index.has_members,
@@ -95,7 +96,7 @@ class ShardChecks:
         if index is None:
             return
         first, end = index.records_of(shard)
-        for problem in _differences(index, shard, scan, self._format.unit):
+        for problem in _differences(index, shard, scan, self._scanner.unit):
             yield finding("index-differs", name, problem)
             return
         if checksums is not None and scan.checksums is not None:
@@ -151,26 +152,12 @@ def shard_findings(checks: ShardChecks, out: Output, *, worker_count: int = 0) -
     with (
         contextlib.closing(checks),
         out.progress("shards", len(checks)) as advance,
-        contextlib.closing(_each(checks, worker_count)) as found,
+        contextlib.closing(read_all(checks, worker_count)) as found,
     ):
         for shard in found:
             findings += shard.findings
             advance(1)
     return findings
-
-
-def _each(checks: ShardChecks, worker_count: int) -> Generator[ShardFindings]:
-    if not worker_count:
-        yield from map(checks.__getitem__, range(len(checks)))
-        return
-    from loaderkit._loader.loader import DataLoader
-    from loaderkit.samplers import IndexSampler
-
-    loader = DataLoader(
-        data_source=checks, sampler=IndexSampler(len(checks), num_epochs=1), worker_count=worker_count
-    )
-    with iter(loader) as found:
-        yield from found
 
 
 def has_index(options: argparse.Namespace, data: NamedData) -> bool:
@@ -200,8 +187,8 @@ def _index_path(options: argparse.Namespace, shards: ShardSet, kind: str) -> str
 def _with_index(
     data: NamedData, out: Output, options: argparse.Namespace
 ) -> tuple[dict[str, int], list[Finding]]:
-    shards, format = data.shards(), data.scanner()  # noqa: A001 - the word of the field
-    path = _index_path(options, shards, format.kind)
+    shards, scanner = data.shards(), data.scanner()
+    path = _index_path(options, shards, scanner.kind)
     if path is None:
         raise UsageError(
             "SRC: expected data with an index, got none; `loaderkit index` with the same names makes it"
@@ -213,9 +200,9 @@ def _with_index(
     except DataFormatError as error:
         return facts, [finding("damaged-index", shown_name(path), str(error))]
     facts["records"] = len(index)
-    if difference := other_set(index, shards, format):
+    if difference := other_set(index, shards, scanner):
         return facts, [finding("other-set", shown_name(path), difference)]
-    checks = ShardChecks(shards, format, index, full=options.full)
+    checks = ShardChecks(shards, scanner, index, full=options.full)
     findings = shard_findings(checks, out, worker_count=options.processes or 0)
     if options.full and not findings:
         with open_named(data, index, verify=True) as opened:

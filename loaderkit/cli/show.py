@@ -59,12 +59,11 @@ examples:
 """
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace, out: Output) -> ExitStatus | None:
     """Shows the records."""
     _check(options)
     names = table_names(options.field) if options.tsv else []
     where = named_function("--where", options.where) if options.where else None
-    out = Output(as_json=options.json)
     with open_source(options) as opened:
         if options.number is None:
             few = DRAWN_RECORDS if options.out else FIRST_RECORDS if options.key is None else 1
@@ -72,9 +71,11 @@ def run(options: argparse.Namespace) -> int:
         keys = _keys(options, opened)
         chosen = _chosen(options, opened, keys, where)
         if options.out is not None:
-            return draw(out, options, opened, keys, chosen)
+            draw(out, options, opened, keys, chosen)
+            return None
         if options.tsv:
-            return print_table(out, chosen, names, header=not options.no_header)
+            print_table(out, chosen, names, header=not options.no_header)
+            return None
         shown = 0
         for key, record in chosen:
             shown += 1
@@ -90,7 +91,7 @@ def run(options: argparse.Namespace) -> int:
     if not shown and options.number and (options.raw or where is not None):
         print("loaderkit show: no record was chosen", file=sys.stderr)
         return ExitStatus.FINDINGS
-    return ExitStatus.DONE
+    return None
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -207,7 +208,7 @@ def table_names(given: list[str] | None) -> list[str]:
     return names
 
 
-def print_table(out: Output, records: Iterable[tuple[int, Any]], names: list[str], *, header: bool) -> int:
+def print_table(out: Output, records: Iterable[tuple[int, Any]], names: list[str], *, header: bool) -> None:
     """Prints a line for each record.
 
     records: (key, record). names: of the fields. header: whether their names come first.
@@ -226,7 +227,6 @@ def print_table(out: Output, records: Iterable[tuple[int, Any]], names: list[str
     for name, found in seen.items():
         if count and not found:
             raise UsageError(f"--field: expected fields that records have, got {name!r}, which none has")
-    return ExitStatus.DONE
 
 
 def _cell(value: Any) -> str:
@@ -251,7 +251,7 @@ def draw(
     opened: OpenedSource,
     keys: NDArray[np.int64],
     records: Iterator[tuple[int, Any]],
-) -> int:
+) -> None:
     """Writes the picture or the page --out.
 
     keys: (n,) int64, of the records that are read. records: (key, record), those of them to draw.
@@ -275,7 +275,6 @@ def draw(
     images = sum(card.image is not None for card in cards)
     out.document({"output": str(path), "records": len(cards), "images": images, "bytes": len(content)})
     out.text(f"{path}: {len(cards):,} records, {images:,} with an image, {size_text(len(content))}")
-    return ExitStatus.DONE
 
 
 def _title(opened: OpenedSource) -> str:

@@ -12,17 +12,15 @@ from loaderkit._base.system.made_folder import Made, unfinished_folder
 from loaderkit.formats import registry
 from loaderkit.formats._writing.parallel_encoding import encoded_by_workers
 from loaderkit.formats._writing.run_jobs import made_of_format, run_jobs
-from loaderkit.formats._writing.shard_jobs import DONE, sync
-from loaderkit.formats._writing.shard_stream import write_by_size
-from loaderkit.formats._writing.source_shard import SourceShards
-from loaderkit.formats._writing.write_format import WriteFormat, write_format
-from loaderkit.formats._writing.written_index import drop_index, write_index
+from loaderkit.formats._writing.shard_jobs import DONE
+from loaderkit.formats._writing.shard_stream import SourceShards, write_by_size
+from loaderkit.formats._writing.write_format import RecordFiles, WriteFormat, write_format
 
-from .exit_status import ExitStatus, UsageError
+from .exit_status import UsageError
 from .open_source import shown_name
 from .output import Output
 from .printable import counted, size_text
-from .write_output import check_new, check_records, data_errors
+from .write_output import check_new, check_records, data_errors, name_files
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
@@ -38,7 +36,7 @@ def check_split(options: argparse.Namespace) -> None:
         options.size = bytes_of("--size", options.size)
 
 
-def write_split(options: argparse.Namespace, source: Any, data_format: str, out: Output) -> int:
+def write_split(options: argparse.Namespace, source: Any, data_format: str, out: Output) -> None:
     """Writes files DST-000000.tar, DST-000001.tar, ... of --records records, or of --size bytes.
 
     They get their names when all are whole; with --records alone a command that was stopped goes on with the files
@@ -62,19 +60,18 @@ def write_split(options: argparse.Namespace, source: Any, data_format: str, out:
             folder, Made(asked, ours), goes_on=most is None, overwrite=options.overwrite
         ) as made,
     ):
+        files = RecordFiles(form, form.encoder(source[0]))
         if most is None:
-            names, records = write_by_number(source, form, options, made)
+            names, records = write_by_number(source, files, options, made)
         else:
-            encoder = form.encoder(source[0])
-            encoded = encoded_by_workers(source, encoder, None, options.processes, "process", None)
+            encoded = encoded_by_workers(source, files.encoder, None, options.processes, "process", None)
             places = range(options.max_shards or sys.maxsize)
             paths = (_partial(options, _name(options, form, place)) for place in places)
-            records = write_by_size(encoded, form, encoder, paths, most, options.records)
+            records = write_by_size(encoded, files, paths, most, options.records)
             names = [_name(options, form, place) for place in range(len(records))]
         nbytes = [os.path.getsize(_partial(options, name)) for name in names]
-        drop_index([*map(os.path.abspath, names)], form.name)
-        _finish(options, names)
-        write_index([*map(os.path.abspath, names)], form.name, options.processes)
+        _check_others(options, names)
+        name_files({name: _partial(options, name) for name in names}, form.name, options.processes)
     out.document(
         {
             "outputs": [shown_name(name) for name in names],
@@ -85,26 +82,24 @@ def write_split(options: argparse.Namespace, source: Any, data_format: str, out:
     )
     for name, count, size in zip(names, records, nbytes):
         out.text(f"{shown_name(name)}: {counted(count, 'record')}, {size_text(size)}")
-    return ExitStatus.DONE
 
 
 def write_by_number(
-    source: Any, form: WriteFormat, options: argparse.Namespace, made: Made
+    source: Any, files: RecordFiles, options: argparse.Namespace, made: Made
 ) -> tuple[list[str], list[int]]:
     """Writes files of --records records into the folder for unfinished files; gives their final names and records.
 
-    source: of the records. form: of the files. options: of the command. made: of the folder.
+    source: of the records. files: of the format. options: of the command. made: of the folder.
     """
-    encoder = form.encoder(source[0])
     count = min(-(-len(source) // options.records), options.max_shards or len(source))
-    names = [_name(options, form, place) for place in range(count)]
+    names = [_name(options, files.format, place) for place in range(count)]
     shards = [
         range(place * options.records, min((place + 1) * options.records, len(source)))
         for place in range(count)
     ]
     results = run_jobs(
-        SourceShards(source, form, encoder, shards, drop=False),
-        [made.asked, repr(encoder)],
+        SourceShards(source, files, shards, drop=False),
+        [made.asked, repr(files.encoder)],
         shards,
         [_partial(options, name) for name in names],
         worker_count=options.processes,
@@ -122,7 +117,7 @@ def _partial(options: argparse.Namespace, name: str) -> str:
     return os.path.join(f"{options.dst}.partial", os.path.basename(name))
 
 
-def _finish(options: argparse.Namespace, names: Sequence[str]) -> None:
+def _check_others(options: argparse.Namespace, names: Sequence[str]) -> None:
     parent = os.path.dirname(os.path.abspath(names[0]))
     prefix, extension = os.path.basename(options.dst), os.path.splitext(names[0])[1]
     pattern = re.compile(rf"{re.escape(prefix)}-\d{{6}}{re.escape(extension)}")
@@ -132,9 +127,6 @@ def _finish(options: argparse.Namespace, names: Sequence[str]) -> None:
             f"DST: expected no other files of this prefix, got {others[0]}, which would be read with them; delete "
             "it, or give another prefix, and run the command again"
         )
-    for name in names:
-        os.replace(_partial(options, name), name)
-    sync(parent)
 
 
 def bytes_of(option: str, text: str) -> int:

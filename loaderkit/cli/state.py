@@ -36,9 +36,8 @@ one of!:
 }
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace, out: Output) -> ExitStatus | None:
     """Carries out one of the four actions."""
-    out = Output(as_json=options.json)
     saved = find_saved(options.ckpt)
     try:
         act = {"show": _show, "diff": _diff, "verify": _verify, "edit": _edit}[options.action]
@@ -157,12 +156,11 @@ def facts_of(state: State) -> dict[str, Any]:
     }
 
 
-def _show(saved: SavedState, options: argparse.Namespace, out: Output) -> int:
+def _show(saved: SavedState, options: argparse.Namespace, out: Output) -> None:
     facts = facts_of(saved.state())
     out.document({"files": list(map(str, saved.files)), **facts})
     out.text(str(saved.files[0]), style="bold")
     out.facts([(name, _text(value)) for name, value in facts.items() if value is not None])
-    return ExitStatus.DONE
 
 
 def _text(value: Any) -> str:
@@ -172,7 +170,7 @@ def _text(value: Any) -> str:
     return text if len(text) <= _MOST else text[:_MOST] + " ..."
 
 
-def _diff(saved: SavedState, options: argparse.Namespace, out: Output) -> int:
+def _diff(saved: SavedState, options: argparse.Namespace, out: Output) -> ExitStatus | None:
     other = find_saved(options.other)
     before, after = facts_of(saved.state()), facts_of(other.state())
     found = [*_differences("", before, after)]
@@ -181,7 +179,7 @@ def _diff(saved: SavedState, options: argparse.Namespace, out: Output) -> int:
         out.table(["field", "first", "second"], [[name, _text(one), _text(two)] for name, one, two in found])
     else:
         out.text("the same")
-    return ExitStatus.FINDINGS if found else ExitStatus.DONE
+    return ExitStatus.FINDINGS if found else None
 
 
 def _differences(path: str, one: Any, two: Any) -> list[tuple[str, Any, Any]]:
@@ -198,7 +196,7 @@ def _differences(path: str, one: Any, two: Any) -> list[tuple[str, Any, Any]]:
     return [] if one == two else [(path, one, two)]
 
 
-def _verify(saved: SavedState, options: argparse.Namespace, out: Output) -> int:
+def _verify(saved: SavedState, options: argparse.Namespace, out: Output) -> ExitStatus | None:
     problems = [f"{name} is missing" for name in saved.missing]
     states: dict[Path, State] = {}
     for file in saved.files:
@@ -226,10 +224,10 @@ def _verify(saved: SavedState, options: argparse.Namespace, out: Output) -> int:
         step = states[saved.files[0]].step
         files = "1 file" if len(states) == 1 else f"{len(states):,} files"
         out.text(f"{files} of step {step:,}: nothing is wrong")
-    return ExitStatus.FINDINGS if problems else ExitStatus.DONE
+    return ExitStatus.FINDINGS if problems else None
 
 
-def _edit(saved: SavedState, options: argparse.Namespace, out: Output) -> int:
+def _edit(saved: SavedState, options: argparse.Namespace, out: Output) -> None:
     target = Path(options.output)
     if target.exists():
         raise UsageError(f"--output: expected a new file, got {target}, which exists")
@@ -249,7 +247,6 @@ def _edit(saved: SavedState, options: argparse.Namespace, out: Output) -> int:
         file.write(dumps(moved))
     out.document({"output": str(target), "step": moved.step, "index": moved.index})
     out.text(f"{target}: step {moved.step:,}, index {moved.index:,}")
-    return ExitStatus.DONE
 
 
 def edited(state: State, *, seek: int | None = None, skip: int | None = None) -> State:

@@ -9,6 +9,7 @@ import numpy as np
 
 from loaderkit._codecs.example import parse_example
 from loaderkit._codecs.scan import Malformed
+from loaderkit.formats.npy import array_place
 
 from .exit_status import UsageError
 from .image_header import image_header
@@ -17,7 +18,6 @@ from .printable import printable, shortened, size_text
 
 _SHOWN_BYTES = 16  # of a value that is neither text nor image
 _SHOWN_NUMBERS = 8  # of an array
-_NPY = b"\x93NUMPY"
 
 
 def fields_of(record: Any) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def text_of(data: bytes) -> str | None:
 def _bytes_text(data: bytes) -> str:
     if header := image_header(data):
         return f"{header}, {size_text(len(data))}"
-    if data.startswith(_NPY) and (described := _npy_text(data)):
+    if described := _npy_text(data):
         return f"{described}, {size_text(len(data))}"
     text = text_of(data)
     if text is not None:
@@ -115,16 +115,9 @@ def _bytes_text(data: bytes) -> str:
 
 
 def _npy_text(data: bytes) -> str | None:
-    import io
-
-    from numpy.lib import format as npy
-
-    file = io.BytesIO(data)
     try:
-        version = npy.read_magic(file)
-        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        shape, _, dtype = read(file)
-    except (ValueError, EOFError):
+        _, shape, dtype = array_place(data)
+    except Malformed:
         return None
     return f"npy {dtype} {shape}"
 
@@ -179,8 +172,6 @@ def field_value(record: Any, name: str, missing: Any = MISSING) -> Any:
 
 def _parsed(value: Any) -> Any:
     if isinstance(value, bytes | str):
-        import json
-
         with contextlib.suppress(ValueError):
             return json.loads(value)
     return value

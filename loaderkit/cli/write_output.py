@@ -7,7 +7,7 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import GeneratorType
 from typing import Any
 
@@ -17,10 +17,10 @@ from loaderkit._loader.one_pass import one_pass
 from loaderkit.errors import DataFormatError
 from loaderkit.formats import registry
 from loaderkit.formats._writing.parallel_encoding import encoded_by_workers
-from loaderkit.formats._writing.record_stream import encoded_records, first_record
+from loaderkit.formats._writing.record_stream import encoded_records, files_for
 from loaderkit.formats._writing.shard_jobs import sync
 from loaderkit.formats._writing.shard_stream import write_shard
-from loaderkit.formats._writing.write_format import RecordEncoder, WriteFormat
+from loaderkit.formats._writing.write_format import RecordFiles, WriteFormat
 from loaderkit.formats._writing.written_index import drop_index, write_index
 from loaderkit.transforms import Map
 
@@ -62,12 +62,11 @@ def write_file(
     check_new(path, overwrite=overwrite)
     with data_errors():
         if worker_count is None:
-            first, records = first_record(records)
-            encoder = form.encoder(first)
-            return _write(path, form, encoder, encoded_records(records, encoder, None))
-        encoder = form.encoder(records[0])
-        encoded = encoded_by_workers(records, encoder, None, worker_count, "process", None)
-        return _write(path, form, encoder, encoded)
+            files, records = files_for(form, records, drop=False)
+            return _write(path, files, encoded_records(records, files.encoder, None))
+        files = RecordFiles(form, form.encoder(records[0]))
+        encoded = encoded_by_workers(records, files.encoder, None, worker_count, "process", None)
+        return _write(path, files, encoded)
 
 
 def check_records(source: Any) -> None:
@@ -76,16 +75,30 @@ def check_records(source: Any) -> None:
         raise UsageError("SRC: expected a record or more, got none")
 
 
-def check_new(path: str, *, overwrite: bool) -> None:
-    """UsageError where a file can't get this name."""
+def check_new(path: str, *, overwrite: bool, kind: str = "file") -> None:
+    """UsageError where a file, or a folder, can't get this name."""
     if path == PIPE:
         return
-    if os.path.isdir(path):
+    if kind == "file" and os.path.isdir(path):
         raise UsageError(f"DST: expected the name of a file, got the folder {shown_name(path)}")
     if os.path.lexists(path) and not overwrite:
         raise UsageError(
-            f"DST: expected a new file, got {shown_name(path)}, which is there; give another name, or --overwrite"
+            f"DST: expected a new {kind}, got {shown_name(path)}, which is there; give another name, or --overwrite"
         )
+
+
+def name_files(made: Mapping[str, str], data_format: str, worker_count: int) -> None:
+    """Gives finished files their names, with an index beside them.
+
+    made: the path of each, by its name. data_format: theirs. worker_count: processes that make the index.
+    """
+    names = [*map(os.path.abspath, made)]
+    drop_index(names, data_format)
+    for name, path in made.items():
+        os.replace(path, name)
+    for folder in {*map(os.path.dirname, names)}:
+        sync(folder)
+    write_index(names, data_format, worker_count)
 
 
 @contextlib.contextmanager
@@ -103,24 +116,24 @@ def data_errors() -> Iterator[None]:
         raise DataFormatError(f"{error}{notes}") from error
 
 
-def _write(path: str, form: WriteFormat, encoder: RecordEncoder, encoded: Iterable[Any]) -> int:
+def _write(path: str, files: RecordFiles, encoded: Iterable[Any]) -> int:
     if path != PIPE:
         folder = os.path.dirname(os.path.abspath(path))
         os.makedirs(folder, exist_ok=True)
         with partial_file(path) as partial:
-            written = write_shard(encoded, form, encoder, partial)
+            written = write_shard(encoded, files, partial)
             sync(partial)
-            drop_index([os.path.abspath(path)], form.name)
+            drop_index([os.path.abspath(path)], files.format.name)
         sync(folder)
-        write_index([os.path.abspath(path)], form.name)
+        write_index([os.path.abspath(path)], files.format.name)
         return written
     sys.stdout.flush()
     # A pipe takes each record at once. A file that stdout is would be opened anew, which empties it: what it has stays
     # before the records where they are copied behind it, as `>>` and commands in brackets want it.
-    if form.name in STREAMED and stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode):
-        return write_shard(encoded, form, encoder, f"/dev/fd/{sys.stdout.fileno()}")
+    if files.format.name in STREAMED and stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode):
+        return write_shard(encoded, files, f"/dev/fd/{sys.stdout.fileno()}")
     with tempfile.TemporaryDirectory(prefix="loaderkit-") as folder:
-        written = write_shard(encoded, form, encoder, f"{folder}/out")
+        written = write_shard(encoded, files, f"{folder}/out")
         with open(f"{folder}/out", "rb") as file:
             shutil.copyfileobj(file, sys.stdout.buffer)
         sys.stdout.buffer.flush()

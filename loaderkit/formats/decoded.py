@@ -8,14 +8,14 @@ from loaderkit._codecs.scan import Malformed
 from loaderkit.errors import DataFormatError
 
 
-def decoded_records(values: list[bytes], where: Callable[[int], str]) -> list[Any]:
+def decoded_records(values: list[bytes], where: Callable[[int, int], str]) -> list[Any]:
     """The records; DataFormatError that says where the first wrong one is.
 
     Args:
         values: of a file or a database.
-        where: says where a value lies, by its place among them.
+        where: says where a byte lies, by its value's place among them and its offset in the value.
 
-    >>> decoded_records([b"other bytes"], str)
+    >>> decoded_records([b"other bytes"], lambda place, offset: f"{place}")
     [b'other bytes']
     """
     try:
@@ -26,6 +26,6 @@ def decoded_records(values: list[bytes], where: Callable[[int], str]) -> list[An
                 decode_record(value)
             except Malformed as error:
                 raise DataFormatError(
-                    f"{where(place)}: {error.problem}; write it again, or give decode=False"
+                    f"{where(place, error.offset)}: {error.problem}; write it again, or give decode=False"
                 ) from error
         raise

@@ -12,7 +12,6 @@ from loaderkit._storage.patterns import file_parts
 
 from ._index.shard_set import distinct_names
 from .loose_files import LooseFilesDataSource
-from .whole_files import WholeFiles
 
 
 class FilesDataSource(LooseFilesDataSource):
@@ -49,18 +48,18 @@ class FilesDataSource(LooseFilesDataSource):
         parts = file_parts(paths, storage_options=storage_options)
         seen: set[str] = set()
         for part in parts:
-            shown = redacted(part.path)
+            name = redacted(part.path)
             if part.start or part.stop is not None:
-                raise ValueError(f"paths: expected whole files, got a part of {shown}; write its name alone")
+                raise ValueError(f"paths: expected whole files, got a part of {name}; write its name alone")
             if part.path in seen:
                 raise ValueError(
-                    f"paths: expected each file once, got {shown} twice; for repeats write "
+                    f"paths: expected each file once, got {name} twice; for repeats write "
                     "lk.SubsetDataSource(source, keys)"
                 )
             seen.add(part.path)
         names = [part.path for part in parts]
-        files = WholeFiles(names, storage_options, [part.version for part in parts])
-        super().__init__(files, list(distinct_names([redacted(name) for name in names])))
+        shown = distinct_names([redacted(name) for name in names])
+        super().__init__(names, list(shown), storage_options, [part.version for part in parts])
 
     def _record(self, key: int, data: bytes) -> dict[str, Any]:
         return {"name": self._names[key], "file": data}

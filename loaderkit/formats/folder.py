@@ -13,7 +13,6 @@ from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.hints import refusing_foreign_arguments
 
 from .loose_files import LooseFilesDataSource
-from .whole_files import WholeFiles
 
 IMAGES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 
@@ -82,7 +81,7 @@ class FolderDataSource(LooseFilesDataSource):
         self.class_names = [first[label] for label in sorted(first)]
         self._labels_of = labels_of
         names = [file for _, _, file in found]
-        super().__init__(WholeFiles([os.path.join(folder, name) for name in names]), names)
+        super().__init__([os.path.join(folder, name) for name in names], names)
 
     def _record(self, key: int, data: bytes) -> dict[str, Any]:
         return {self._key: data, "label": int(self.labels[key])}

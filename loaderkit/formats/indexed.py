@@ -19,9 +19,9 @@ from loaderkit._base.numbers import not_an_int
 from loaderkit._codecs.scan import Scanner
 from loaderkit._source.content import digest_of
 from loaderkit._source.record_key import check_keys
+from loaderkit._storage.open_ranges import check_storage_options
 from loaderkit._storage.patterns import FilePart, file_parts
-from loaderkit._storage.range_reader import RangeReader
-from loaderkit._storage.span_reader import SpanReader
+from loaderkit._storage.range_reader import RangeReader, SpanReader
 from loaderkit.errors import DataFormatError
 
 from ._index.check import ShardCheck
@@ -82,7 +82,11 @@ class RecordPlace(NamedTuple):
         >>> RecordPlace("a.jsonl", 2, 100).says("expected UTF-8")
         'a.jsonl: at byte 100, in record 2: expected UTF-8'
         """
-        return f"{self.file}: at byte {self.begin + offset}, in record {self.record}: {problem}"
+        return f"{self.byte(offset)}: {problem}"
+
+    def byte(self, offset: int) -> str:
+        """Where a byte of the record is, for an error."""
+        return f"{self.file}: at byte {self.begin + offset}, in record {self.record}"
 
 
 class IndexedDataSource(Closing):
@@ -111,10 +115,7 @@ class IndexedDataSource(Closing):
         scan_options: ScanOptions | None = None,
         parts: Sequence[FilePart] | None = None,
     ) -> None:
-        options: object = storage_options  # of any type, whatever the annotation says
-        if not isinstance(options, Mapping | None):
-            got = type(options).__name__
-            raise TypeError(f"storage_options: expected a dict of option -> value, got a {got}")
+        check_storage_options(storage_options)
         if parts is None:
             parts = file_parts(paths, storage_options=storage_options)
         names = distinct_paths(parts)

@@ -14,7 +14,6 @@ from loaderkit.errors import DataFormatError
 
 from .loose_files import LooseFilesDataSource
 from .tables.columns import column_of, table_columns
-from .whole_files import WholeFiles
 
 
 class JoinedFilesDataSource(LooseFilesDataSource):
@@ -76,7 +75,7 @@ class JoinedFilesDataSource(LooseFilesDataSource):
                     f"table, row {row}: expected a file for {column} {names[row]!r}, got none at {paths[missing[0]]}"
                     f"{more}; correct root= or column=, or leave these rows out of the table"
                 )
-        super().__init__(WholeFiles(paths, storage_options), names)
+        super().__init__(paths, names, storage_options)
 
     def _place(self, key: int) -> int:
         return self._places[key]

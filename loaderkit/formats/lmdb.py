@@ -17,6 +17,7 @@ from loaderkit._base.closing import Closing
 from loaderkit._base.extras import missing_library
 from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.hints import refusing_foreign_arguments
+from loaderkit._base.numbers import true_or_false
 from loaderkit._base.system.file_identity import FileIdentity, file_changed
 from loaderkit._base.system.shared_memory import goes_to_a_worker
 from loaderkit._source.content import content_hash, digest_of, sampled_keys
@@ -57,9 +58,7 @@ class LmdbDataSource(Closing):
         keys: Sequence[bytes | str] | None = None,
         decode: bool = True,
     ) -> None:
-        if not isinstance(decode, bool):
-            raise TypeError(f"decode: expected True or False, got {decode!r}")
-        self._decode = decode
+        self._decode = true_or_false("decode", decode)
         self._path = os.path.abspath(os.path.expanduser(os.fspath(path)))
         self._file = os.path.join(self._path, "data.mdb") if os.path.isdir(self._path) else self._path
         if not os.path.exists(self._file):
@@ -133,7 +132,7 @@ class LmdbDataSource(Closing):
         if not self._decode:
             return values
         return decoded_records(
-            values, lambda place: f"{self._file}: in the value of {self._keys[keys[place]]!r}"
+            values, lambda place, _: f"{self._file}: in the value of {self._keys[keys[place]]!r}"
         )
 
     def name(self, record_key: SupportsIndex) -> str:

@@ -1,6 +1,7 @@
 """What the sources of loose files share: a record has a whole file."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from operator import index as as_index
 from typing import TYPE_CHECKING, Any, Never, SupportsIndex
 
@@ -9,9 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from loaderkit._base.closing import Closing
 from loaderkit._base.hints import refuse_foreign_source_method
+from loaderkit._base.system.shared_memory import goes_to_a_worker
+from loaderkit._source.content import digest_of
 from loaderkit._source.record_key import check_key, check_keys
-
-from .whole_files import WholeFiles
+from loaderkit._storage.addresses import is_remote, redacted
+from loaderkit._storage.open_ranges import all_remote, open_ranges
+from loaderkit._storage.range_reader import ObjectVersion
 
 # Tasks whose files a worker reads ahead where a read waits for a server, as for the sources with an index.
 REMOTE_READ_AHEAD = 4
@@ -20,13 +24,31 @@ REMOTE_READ_AHEAD = 4
 class LooseFilesDataSource(Closing):
     """Records that have a whole file each; a subclass makes the record.
 
+    A file is opened when it is read, and must be the one that was there at the beginning.
+
     Args:
-        files: the files.
-        names: of the files, below the folder that holds them all.
+        paths: absolute paths, or addresses of objects of a server. FileNotFoundError for a local file that is missing,
+            OSError for one that is no regular file.
+        names: of the records' files, below the folder that holds them all.
+        storage_options: of the server.
+        versions: of objects, by place, where a listing said them.
     """
 
-    def __init__(self, files: WholeFiles, names: Sequence[str]) -> None:
-        self._files, self._names = files, names
+    def __init__(
+        self,
+        paths: Sequence[str],
+        names: Sequence[str],
+        storage_options: Mapping[str, Any] | None = None,
+        versions: Sequence[ObjectVersion | None] | None = None,
+    ) -> None:
+        self._paths, self._names, self._options = paths, names, storage_options
+        self._versions = [*(versions or [None] * len(paths))]
+        self._open()
+
+    def _open(self) -> None:
+        if not all_remote(self._paths):
+            self._versions = [*map(_local_version, self._paths)]
+        self._ranges = open_ranges(self._paths, storage_options=self._options, expected=self._versions)
 
     def _place(self, key: int) -> int:
         """The place of a record's file among the files."""
@@ -49,12 +71,20 @@ class LooseFilesDataSource(Closing):
     def __getitems__(self, record_keys: ArrayLike) -> list[Any]:
         keys = check_keys(record_keys, len(self), self)
         places: NDArray[np.int64] = np.fromiter(map(self._place, keys.tolist()), np.int64, len(keys))
-        return [self._record(key, data) for key, data in zip(keys.tolist(), self._files.read(places))]
+        sizes = np.fromiter(map(self._size, places.tolist()), np.int64, len(keys))
+        found = self._ranges.read(places, np.zeros(len(keys), np.int64), sizes)
+        return [self._record(key, bytes(data)) for key, data in zip(keys.tolist(), found)]
+
+    def _size(self, place: int) -> int:
+        version = self._versions[place]
+        if version is None:
+            version = self._versions[place] = self._ranges.version(place)
+        return version.size
 
     @property
     def read_ahead(self) -> int:
         """Tasks whose files are read ahead: 0 for local files, 4 where reads wait for a server."""
-        return REMOTE_READ_AHEAD if self._files.waits else 0
+        return REMOTE_READ_AHEAD if self._ranges.waits else 0
 
     def name(self, record_key: SupportsIndex) -> str:
         """The record's file.
@@ -62,15 +92,17 @@ class LooseFilesDataSource(Closing):
         Args:
             record_key: int in [0, len(source)); IndexError otherwise.
         """
-        return self._files.shown(self._place(check_key(self._from_end(record_key), len(self), self)))
+        return redacted(self._paths[self._place(check_key(self._from_end(record_key), len(self), self))])
 
     def fingerprint(self) -> dict[str, Any]:
-        """Names below the common folder and sizes of the files; no times and no folders."""
-        return {"type": type(self).__name__, "records": len(self), **self._files.digest(self._names)}
+        """Names below the common folder and, of local files, sizes; no times and no folders."""
+        sizes = [None if is_remote(path) else self._size(place) for place, path in enumerate(self._paths)]
+        data = digest_of([list(self._names), sizes])
+        return {"type": type(self).__name__, "records": len(self), "files": len(sizes), "data": data}
 
     def close(self) -> None:
         """Closes the open files; a later read opens its files again."""
-        self._files.close()
+        self._ranges.close()
 
     if not TYPE_CHECKING:  # where it would make every misspelled name an attribute
 
@@ -79,4 +111,22 @@ class LooseFilesDataSource(Closing):
 
     def __repr__(self) -> str:
         more = f" and {len(self._names) - 1} more" if len(self._names) > 1 else ""
-        return f"{type(self).__name__}({self._files.shown(0)!r}{more}, records={len(self)})"
+        return f"{type(self).__name__}({redacted(self._paths[0])!r}{more}, records={len(self)})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Times hold on this machine and for this run only.
+        return self.__dict__ if goes_to_a_worker() else self.__dict__ | {"_ranges": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if state["_ranges"] is None:
+            self._open()
+
+
+def _local_version(path: str) -> ObjectVersion:
+    status = os.stat(path)
+    if os.path.isdir(path):
+        raise IsADirectoryError(
+            f"{path}: expected a file, got a folder; write a pattern of its files, such as {path + '/*'!r}"
+        )
+    return ObjectVersion(status.st_size, f"mtime_ns:{status.st_mtime_ns}")

@@ -17,7 +17,7 @@ from ._writing.run_jobs import dropped_of, equal_shards, made_of_format, run_job
 from ._writing.shard_function import MappedShards, ShardFunction
 from ._writing.shard_result import ShardResult, json_value
 from ._writing.target import WriteTarget, shard_names
-from ._writing.write_format import RecordEncoder, WriteFormat, format_of_path
+from ._writing.write_format import RecordFiles, WriteFormat, format_of_path
 from ._writing.write_format import write_format as named_format
 
 # Without shards= there are so many that each of a usual number of workers has several, and that a restart repeats
@@ -118,8 +118,8 @@ def map_shards(
     with place.unfinished(extension, asked, goes_on=True) as made:
         names = shard_names(count, extension)
         paths = [os.path.join(place.folder, name) for name in names]
-        encoder = None if write_format is None else _encoder(write_format, work, keys, drop)
-        results = run(MappedShards(work, keys, drop, write_format, encoder), made.asked, keys, paths)
+        files = None if write_format is None else _files(write_format, work, keys, drop)
+        results = run(MappedShards(work, keys, drop, files), made.asked, keys, paths)
         result = None
         if write_format is None:
             result = _reduced(reduce, results)
@@ -164,9 +164,9 @@ def _reduced(reduce: Callable[[Any, Any], Any] | None, results: list[ShardResult
     return json_value(functools.reduce(reduce, values), "reduce")
 
 
-def _encoder(write_format: WriteFormat, work: ShardFunction, keys: list[range], drop: bool) -> RecordEncoder:
+def _files(write_format: WriteFormat, work: ShardFunction, keys: list[range], drop: bool) -> RecordFiles:
     """Of the first record that is written, which decides the fields of all files."""
     for run in keys:
         for record in work.outputs(run, [] if drop else None):
-            return write_format.encoder(record)
+            return RecordFiles(write_format, write_format.encoder(record))
     raise ValueError("function: expected one record or more to write, got none")

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from loaderkit._base.numbers import true_or_false
 from loaderkit._storage.patterns import paths_as_written
 from loaderkit.errors import DataFormatError, FileChangedError
 from loaderkit.formats import registry
@@ -67,10 +68,8 @@ def open(  # noqa: A001 - lk.open; the built-in is not used in this file
         ...
     FileNotFoundError: digits:1.*: expected a data set in /data/sets/digits, got no such folder; write it with...
     """
-    if not isinstance(as_supervised, bool):
-        raise TypeError(f"as_supervised: expected True or False, got {as_supervised!r:.60}")
-    if not isinstance(verify, bool):
-        raise TypeError(f"verify: expected True or False, got {verify!r:.60}")
+    true_or_false("as_supervised", as_supervised)
+    true_or_false("verify", verify)
     if split is not None:
         check_split(split)
     files = named_files(what, format, data_dir, options.get("storage_options"))

@@ -19,6 +19,8 @@ import threading
 import warnings
 from importlib.metadata import EntryPoint, entry_points
 
+from loaderkit._codecs.scan import compressed_by
+
 from .built_in import FORMATS
 from .format import Format
 
@@ -34,7 +36,6 @@ _PROGRAM = {  # extension of a compressed file -> the program that unpacks it
     "zst": "unzstd",
     "lz4": "unlz4",
 }
-_COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\0", b"BZh")  # gzip, zstd, xz, bzip2
 _PART = re.compile(r"\[\d*:\d*\]$")
 _QUERY = re.compile(r"[?#].*$")
 _OBJECT_QUERY = re.compile(r"\?.*[=&].*$|#.*$")
@@ -190,7 +191,7 @@ def is_compressed(path: str, begin: bytes = b"") -> bool:
     >>> is_compressed("a.tgz"), is_compressed("https://host/a.jsonl.gz?x=1"), is_compressed("a.tar")
     (True, True, False)
     """
-    return _extension(path) in _PROGRAM or begin.startswith(_COMPRESSED)
+    return _extension(path) in _PROGRAM or compressed_by(begin) is not None
 
 
 def how_to_unpack(path: str) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from loaderkit._base.closing import Closing
 from loaderkit._base.extras import missing_library
+from loaderkit._base.numbers import true_or_false
 from loaderkit._source.fingerprint import fingerprint_of
 from loaderkit.errors import DataFormatError
 from loaderkit.sources.mapped import MapDataSource
@@ -44,8 +45,7 @@ class TfdsDataSource(MapDataSource, Closing):
         decoders: Any = None,
         data_dir: str | os.PathLike[str] | None = None,
     ) -> None:
-        if not isinstance(as_supervised, bool):
-            raise TypeError(f"as_supervised: expected True or False, got {as_supervised!r:.60}")
+        true_or_false("as_supervised", as_supervised)
         if not isinstance(split, str):
             raise TypeError(f"split: expected a text such as 'train[:10%]', got a {type(split).__name__}")
         builder = _builder(name, data_dir)

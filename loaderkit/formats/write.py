@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Any
 
 from loaderkit._base.numbers import at_least
@@ -13,12 +13,11 @@ from loaderkit._storage.addresses import is_remote
 from . import registry
 from ._writing.dropped import Dropped, check_list, list_path
 from ._writing.parallel_encoding import encoded_by_workers
-from ._writing.record_stream import encoded_records, encoder_of, record_stream, source_or_none, source_records
+from ._writing.record_stream import encoded_records, files_for, record_stream, source_or_none, source_records
 from ._writing.run_jobs import dropped_of, equal_shards, made_of_format, run_jobs
-from ._writing.shard_stream import write_by_bytes, write_spooled
-from ._writing.source_shard import SourceShards
+from ._writing.shard_stream import SourceShards, write_by_bytes, write_spooled
 from ._writing.target import WriteTarget, shard_names
-from ._writing.write_format import WriteFormat, format_of_path, write_format
+from ._writing.write_format import RecordFiles, WriteFormat, format_of_path, write_format
 
 SHARD_BYTES = 256 * 10**6
 
@@ -104,16 +103,18 @@ def write(
     dropped: Dropped = [] if drop else None
     with target.unfinished(writing.extension, asked, goes_on=False) as made:
         if source is None:
-            encoder, stream = encoder_of(writing, record_stream(records), drop)
-            encoded = encoded_records(stream, encoder, dropped)
+            files, stream = files_for(writing, record_stream(records), drop)
+            encoded = encoded_records(stream, files.encoder, dropped)
         else:
-            encoder, _ = encoder_of(writing, _records_of(source, drop), drop)
-            encoded = encoded_by_workers(source, encoder, dropped, worker_count, worker_kind, read_options)
+            files = _files_for_source(source, writing, drop)
+            encoded = encoded_by_workers(
+                source, files.encoder, dropped, worker_count, worker_kind, read_options
+            )
         if shards is None:
-            names = write_by_bytes(encoded, writing, encoder, target.folder, shard_bytes)
+            names = write_by_bytes(encoded, files, target.folder, shard_bytes)
         else:
             names = [os.path.basename(path)] if is_file else shard_names(shards, writing.extension)
-            write_spooled(encoded, writing, encoder, target.folder, names)
+            write_spooled(encoded, files, target.folder, names)
         return target.finish(made, names, dropped)
 
 
@@ -192,11 +193,11 @@ def _write_shards(
         raise ValueError(f"shards: expected at most the {len(source)} records, got {shards}")
     names = shard_names(shards, writing.extension)
     with target.unfinished(writing.extension, asked, goes_on=True) as made:
-        encoder, _ = encoder_of(writing, _records_of(source, drop), drop)
+        files = _files_for_source(source, writing, drop)
         keys = equal_shards(len(source), shards)
         results = run_jobs(
-            SourceShards(source, writing, encoder, keys, drop),
-            [made.asked, repr(encoder)],
+            SourceShards(source, files, keys, drop),
+            [made.asked, repr(files.encoder)],
             keys,
             [os.path.join(target.folder, name) for name in names],
             drop=drop,
@@ -206,5 +207,6 @@ def _write_shards(
         return target.finish(made, names, dropped_of(results) if drop else None)
 
 
-def _records_of(source: Any, drop: bool) -> Iterator[Any]:
-    return (record for _, record in source_records(source, [] if drop else None))
+def _files_for_source(source: Any, writing: WriteFormat, drop: bool) -> RecordFiles:
+    records = (record for _, record in source_records(source, [] if drop else None))
+    return files_for(writing, records, drop)[0]

@@ -30,7 +30,7 @@ from loaderkit._source.fingerprint import fingerprint_of
 from loaderkit._source.naming import namer_of
 from loaderkit._source.protocol import read_record
 from loaderkit.errors import CheckpointMismatchError, StateError
-from loaderkit.formats._writing.made_of import made_of
+from loaderkit.formats._writing.run_jobs import made_of
 from loaderkit.sources.checked import check_source
 from loaderkit.sources.subset import SubsetDataSource
 from loaderkit.transforms.base import Batch, Map

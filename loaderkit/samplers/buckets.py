@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loaderkit._base.former_arguments import former_arguments
-from loaderkit._base.numbers import as_array, at_least
+from loaderkit._base.numbers import as_array, at_least, true_or_false
 from loaderkit._order.array_digest import digest_of
 from loaderkit._order.distinct import distinct_of
 from loaderkit._order.length_buckets import LengthBuckets
@@ -259,8 +259,7 @@ class LengthBucketSampler(BulkSampler):
                     f"global_batch_size={size}, got {_short(sizes)}; give global_batch_size=max(batch_sizes)"
                 )
             self._set(batch_sizes=sizes)
-        if not isinstance(self.drop_remainder, bool):
-            raise TypeError(f"drop_remainder: expected True or False, got {_short(self.drop_remainder)}")
+        true_or_false("drop_remainder", self.drop_remainder)
         self._set(global_batch_size=size, boundaries=bounds, sizes=sizes)
         self._set(
             seed=checked_seed(self.seed, shuffle=self.shuffle), num_epochs=checked_epochs(self.num_epochs)

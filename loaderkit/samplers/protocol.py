@@ -13,7 +13,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 import numpy as np
 
 from loaderkit._base.notes import annotate
-from loaderkit._base.numbers import at_least
+from loaderkit._base.numbers import at_least, true_or_false
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._order.permutation import MAX_RECORDS, Int64Array
 
@@ -198,8 +198,7 @@ def checked_seed(seed: Any, *, shuffle: Any = False, name: str = "seed") -> int 
     >>> checked_seed(3, shuffle=True), checked_seed(None)
     (3, None)
     """
-    if not isinstance(shuffle, bool):
-        raise TypeError(f"shuffle: expected True or False, got {_short(shuffle)}")
+    true_or_false("shuffle", shuffle)
     if shuffle and seed is None:
         raise ValueError(
             "seed: expected an int, as shuffle=True needs a seed, got None; give for example seed=0"

@@ -17,7 +17,7 @@ import zlib
 from typing import Any
 
 from loaderkit._base.canonical_json import canonical
-from loaderkit._base.system.descriptors import above_standard
+from loaderkit._base.system.descriptors import open_descriptor
 from loaderkit._base.system.waited_lock import waited_lock
 from loaderkit.errors import DataFormatError
 
@@ -159,8 +159,7 @@ class FolderOfRecords:
 def _opened(path: str, folder: str) -> int:
     if not os.path.exists(path) and (others := set(os.listdir(folder)) - {"index", "records"}):
         raise FileExistsError(f"folder: expected a new folder or a cache, got {folder} with {min(others)!r}")
-    with above_standard():
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    return open_descriptor(path, os.O_RDWR | os.O_CREAT)
 
 
 def _write(descriptor: int, data: bytes, offset: int) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from reprlib import repr as _short
 from typing import Any, SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from loaderkit._base.numbers import true_or_false
 from loaderkit._base.tree import flatten
 from loaderkit._source.fingerprint import fingerprint_of
 from loaderkit._source.naming import namer_of
@@ -34,8 +34,7 @@ class ZipDataSource:
     """
 
     def __init__(self, sources: Sequence[Any] | Mapping[str, Any], *, strict: bool = True) -> None:
-        if not isinstance(strict, bool):
-            raise TypeError(f"strict: expected True or False, got {_short(strict)}")
+        true_or_false("strict", strict)
         self.names, self._sources = parts_of(sources)
         lengths = [len(source) for source in self._sources]
         self._records = min(lengths)

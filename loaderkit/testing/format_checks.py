@@ -11,6 +11,7 @@ from typing import Any
 from loaderkit._source.protocol import read_record
 from loaderkit.formats import registry
 from loaderkit.formats._writing.shard_stream import write_shard
+from loaderkit.formats._writing.write_format import RecordFiles
 from loaderkit.formats.format import Format
 from loaderkit.formats.open import open as open_records
 from loaderkit.formats.write import write
@@ -155,9 +156,9 @@ def _scanner(files: _FormatFiles) -> None:
     if files.format.scanner is None:
         raise Skip("the format has no scanner")
     # By the writer alone: lk.write has the scanner make an index of what it wrote.
-    encoder, path = files.writer.encoder(files.records[0]), files.path("scanned")
-    encoded = (encoder.encode(record, number) for number, record in enumerate(files.records))
-    write_shard(encoded, files.writer, encoder, path)
+    made, path = RecordFiles(files.writer, files.writer.encoder(files.records[0])), files.path("scanned")
+    encoded = (made.encoder.encode(record, number) for number, record in enumerate(files.records))
+    write_shard(encoded, made, path)
     with open(path, "rb") as file:
         data = file.read()
     for asked in (False, True):

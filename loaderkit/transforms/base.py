@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from loaderkit._base.hints import refusing_foreign_arguments
-from loaderkit._base.numbers import at_least
+from loaderkit._base.numbers import at_least, true_or_false
 
 from .stack import Block, stack
 
@@ -114,9 +114,7 @@ class Map(Transformation):
         self._take(function)
         if seed_globals is None:
             return
-        if not isinstance(seed_globals, bool):
-            raise TypeError(f"seed_globals: expected True or False, got {_short(seed_globals)}")
-        self.seed_globals = seed_globals
+        self.seed_globals = true_or_false("seed_globals", seed_globals)
 
     def map(self, element: Any) -> Any:
         """The element that takes this one's place."""

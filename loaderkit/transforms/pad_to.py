@@ -1,13 +1,12 @@
 """Leaves of different lengths made one length, by values behind them."""
 
 from dataclasses import KW_ONLY, dataclass
-from reprlib import repr as _short
 from typing import Any
 
 import numpy as np
 
 from loaderkit._base.former_arguments import former_arguments
-from loaderkit._base.numbers import at_least
+from loaderkit._base.numbers import at_least, true_or_false
 
 from .base import Map
 from .named_leaf import array_at, name_of_leaf
@@ -44,8 +43,7 @@ class PadTo(Map):
         name_of_leaf("key", self.key)
         if self.mask is not None:
             name_of_leaf("mask", self.mask)
-        if not isinstance(self.truncate, bool):
-            raise TypeError(f"truncate: expected True or False, got {_short(self.truncate)}")
+        true_or_false("truncate", self.truncate)
 
     def map(self, element: Any) -> Any:
         """The element with the leaf padded."""

@@ -173,7 +173,10 @@ def test_what_cannot_be_done(loaderkit, archive):
     """Status 2 and a line that says what to give."""
     os.mkdir("there")
     for arguments, message in [
-        (["there"], "DST: expected a new name, got there, which is there; or give --overwrite"),
+        (
+            ["there"],
+            "DST: expected a new folder, got there, which is there; give another name, or --overwrite",
+        ),
         (["b.tar", "--shards", "2"], "--shards: expected a folder as DST, got the file b.tar"),
         (["-", "--json"], "DST: expected a name with --json, --shards or --shard-bytes, got -"),
         (

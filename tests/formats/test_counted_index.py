@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from index_data import Blocks, BlocksDataSource, LocalRanges, blocks
 
-from loaderkit._storage.shard_versions import versions_of
+from loaderkit._storage.versions import versions_of
 from loaderkit.errors import DataFormatError, FileChangedError
 from loaderkit.formats._index.build import build_counts
 from loaderkit.formats._index.counted_index import write_counts

@@ -239,7 +239,7 @@ def test_a_server_that_answers_nothing(objects):
 @pytest.mark.parametrize("act", ["500", "short", "close"])
 def test_an_index_on_a_server_that_fails(range_server, tmp_path, cache_home, act, monkeypatch):
     """It may be there: the error names it, and doesn't advise to make it again."""
-    monkeypatch.setattr("loaderkit._storage.attempts.PAUSE_S", 0.001)
+    monkeypatch.setattr("loaderkit._storage.fetching.PAUSE_S", 0.001)
     served = tmp_path / "served"
     served.mkdir()
     (served / "a.blocks").write_bytes(blocks(["a", "b"]))

@@ -67,7 +67,7 @@ def test_a_damaged_copy_is_unpacked_again(packed, tmp_path, damage, monkeypatch)
     made.write_bytes(content[: 2000 if damage == "cut" else None])
     if damage == "flipped":
         os.utime(made, ns=(status.st_atime_ns, status.st_mtime_ns))
-        monkeypatch.setattr("loaderkit._storage.cache.boot.boot_id", lambda: b"the next boot..!")
+        monkeypatch.setattr("loaderkit._storage.cache.chunk_folder.boot_id", lambda: b"the next boot..!")
     elif damage == "no checksum":
         made.with_name(f"{made.name}.checksum").unlink()
     (packed.parent / "train-0.tgz.lkx").unlink(missing_ok=True)

@@ -10,8 +10,8 @@ import pytest
 from cache_fakes import Ranges, in_processes, make_index, total_bytes
 
 from loaderkit._storage.cache import chunk_file, chunk_folder, live_loader
-from loaderkit._storage.cache.boot import boot_id
 from loaderkit._storage.cache.cached_spans import CachedSpans
+from loaderkit._storage.cache.chunk_folder import boot_id
 from loaderkit._storage.cache.chunk_numbers import ChunkNumbers
 from loaderkit._storage.cache.settings import Cache
 

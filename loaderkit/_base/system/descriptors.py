@@ -33,6 +33,12 @@ def above_standard() -> Iterator[None]:
     yield
 
 
+def open_descriptor(path: str | os.PathLike[str], flags: int, mode: int = 0o666) -> int:
+    """`os.open` above the standard descriptors; child processes don't inherit what it opens."""
+    with above_standard():
+        return os.open(path, flags | os.O_CLOEXEC, mode)
+
+
 def is_stream(number: int) -> bool:
     """Whether an open descriptor is a standard stream, and not a file that Python opened at that number.
 

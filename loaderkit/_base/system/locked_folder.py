@@ -4,7 +4,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 
-from .descriptors import above_standard
+from .descriptors import open_descriptor
 from .waited_lock import waited_lock
 
 
@@ -34,8 +34,7 @@ def locked_folder(folder: str) -> Iterator[None]:
                 ) from None
             continue  # removed meanwhile, as below
         try:
-            with above_standard():
-                descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = open_descriptor(folder, os.O_RDONLY)
         except FileNotFoundError:
             continue  # removed by a process that has just finished
         try:

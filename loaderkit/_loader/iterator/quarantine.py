@@ -14,7 +14,7 @@ import stat
 from collections.abc import Iterable
 
 from loaderkit._base.notes import keyed
-from loaderkit._base.system.descriptors import above_standard
+from loaderkit._base.system.descriptors import above_standard, open_descriptor
 from loaderkit._order.facts import Loss
 
 _log = logging.getLogger("loaderkit")
@@ -89,8 +89,7 @@ def _write(path: str, line: bytes) -> None:
 
 def _append(path: str, line: bytes) -> None:
     line = b"\n" + line if _ends_within_a_line(path) else line
-    with above_standard():
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    descriptor = open_descriptor(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
         while line:
             line = line[os.write(descriptor, line) :]

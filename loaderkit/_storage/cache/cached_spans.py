@@ -54,13 +54,13 @@ class CachedSpans:
         name: of the loader whose part this is; a new one where it isn't given. Copies that are unpickled in worker
             processes have the same.
 
-    numbers: of the chunks. next_use: set by a feeder, which knows when chunks are needed again.
+    cache: as it was given. numbers: of the chunks. next_use: set by a feeder, which knows when chunks are needed again.
     """
 
     def __init__(
         self, index: ChunkedIndex, ranges: RangeReader, cache: Cache, name: str | None = None
     ) -> None:
-        self._index, self._ranges, self._cache = index, ranges, cache
+        self._index, self._ranges, self.cache = index, ranges, cache
         self._name = name or secrets.token_hex(8)
         self.numbers = ChunkNumbers(index)
         self._key = self.numbers.key
@@ -80,14 +80,14 @@ class CachedSpans:
         if not len(self._index):
             return
         _, begin, end = self.numbers.span(0)
-        if self._cache.limit < 2 * (end - begin):
+        if self.cache.limit < 2 * (end - begin):
             raise ValueError(
                 f"limit: expected {2 * (end - begin)} bytes or more, the size of two chunks of these records, got "
-                f"{self._cache.limit}"
+                f"{self.cache.limit}"
             )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _copy, (self._index, self._ranges, self._cache, self._name)
+        return _copy, (self._index, self._ranges, self.cache, self._name)
 
     @property
     def waits(self) -> bool:
@@ -184,15 +184,10 @@ class CachedSpans:
 
     # --- the loader's share -------------------------------------------------------------------------------------
 
-    @property
-    def cache(self) -> Cache:
-        """The folder, and the bytes that the whole cache may have."""
-        return self._cache
-
     def share(self) -> int:
         """Bytes that the chunks of this loader may have now."""
         cached = self._opened()
-        return 0 if cached is None else share_of(cached, self._cache.limit)
+        return 0 if cached is None else share_of(cached, self.cache.limit)
 
     def allow_direct_reads(self, nbytes: int) -> None:
         """Lets all processes of the loader read so many bytes of records without their chunks."""
@@ -228,7 +223,7 @@ class CachedSpans:
         if chunk is None or not self._versions.hold(shard):
             return None
         if whole and not chunk.is_good(chunk.begin, chunk.begin + chunk.length):
-            _log.warning("cache %s: chunk %d is damaged, and is fetched again", self._cache.folder, number)
+            _log.warning("cache %s: chunk %d is damaged, and is fetched again", self.cache.folder, number)
             return None
         return chunk
 
@@ -316,7 +311,7 @@ class CachedSpans:
         if cached is None or time.monotonic() < self._not_before:
             return None
         try:
-            limit, next_use = self._cache.limit, self.next_use
+            limit, next_use = self.cache.limit, self.next_use
             if not reserve(cached, number=number, nbytes=len(payload), limit=limit, next_use=next_use):
                 self._not_before = time.monotonic() + _CROWDED_SECONDS
                 return None
@@ -339,7 +334,7 @@ class CachedSpans:
             if self._cached is cached:  # else another thread has just opened it
                 self._cached = None
                 try:
-                    folder = ChunkFolder(self._cache.folder)
+                    folder = ChunkFolder(self.cache.folder)
                     list(other_loaders(folder, ""))  # deletes the files of dead ones
                     self._cached = LiveLoader(folder, self._name, self._key)
                 except OSError as error:
@@ -353,7 +348,7 @@ class CachedSpans:
             # Not `warnings`: where these are errors, that of the cache would be taken for one of the record.
             _log.warning(
                 "cache %s: it can't be written (%s); records are read without it, and it is tried again every %.0f s",
-                *(self._cache.folder, error.strerror or error, _FULL_SECONDS),
+                *(self.cache.folder, error.strerror or error, _FULL_SECONDS),
             )
 
     def begin_in_child(self) -> None:

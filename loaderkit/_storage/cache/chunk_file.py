@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._base.block_checksums import BLOCK_BYTES, BlockChecksums
-from loaderkit._base.system.descriptors import above_standard
+from loaderkit._base.system.descriptors import above_standard, open_descriptor
 
 MAGIC = b"LKCHUNK1"
 _FIELDS = struct.Struct("<8sQQQ32s16xII")
@@ -174,8 +174,7 @@ def _footer_and_table(descriptor: int) -> tuple[Footer, bytes] | None:
 def open_chunk(path: str, number: int, key: bytes) -> ChunkFile | None:
     """The chunk with that number in a file; None where there is none, or it is torn, or of another index or version."""
     try:
-        with above_standard():
-            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        descriptor = open_descriptor(path, os.O_RDWR | os.O_NOFOLLOW)
     except OSError:  # not there, or not ours to read
         return None
     try:
@@ -242,10 +241,7 @@ def _new_temporary(path: str) -> tuple[str, int]:
     """A new file beside a path, locked: one that isn't has lost its writer, and `remove_stale` may delete it."""
     while True:
         temporary = f"{path}.{os.getpid()}.{secrets.token_hex(6)}.tmp"
-        with above_standard():
-            descriptor = os.open(
-                temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644
-            )
+        descriptor = open_descriptor(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.fstat(descriptor).st_nlink:

@@ -12,14 +12,29 @@ its boot. Locks save work and decide nothing: a chunk gets its name by a rename.
 
 import contextlib
 import fcntl
+import functools
 import os
 import re
 import time
+import uuid
 from collections.abc import Iterator
 
-from loaderkit._base.system.descriptors import above_standard
+from loaderkit._base.system.descriptors import open_descriptor
 
-from .boot import boot_id
+
+@functools.cache
+def boot_id() -> bytes:
+    """16 bytes that are the same for all processes until the system starts again; b"" where it doesn't say.
+
+    >>> len(boot_id()) in (0, 16)
+    True
+    """
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            return uuid.UUID(file.read().strip()).bytes
+    except (OSError, ValueError):
+        return b""
+
 
 _NAME = "loaderkit-chunks"
 # 200,000 chunks are 12,500 files a folder. With 256 folders half of the CPU time of writing the first 256 chunks, 0.6
@@ -29,21 +44,9 @@ _FOLDERS = 16
 _LOCKS = 4_096
 # File systems on which a lock may not hold between hosts, or not at all. Those that a program serves (fuse) may be
 # remote as well.
-_NETWORK = {
-    "nfs",
-    "nfs4",
-    "cifs",
-    "smb3",
-    "smbfs",
-    "lustre",
-    "gpfs",
-    "ceph",
-    "9p",
-    "afs",
-    "beegfs",
-    "virtiofs",
-}
-_NETWORK |= {"glusterfs", "orangefs", "pvfs2", "wekafs", "panfs"}
+_NETWORK = """
+    nfs nfs4 cifs smb3 smbfs lustre gpfs ceph 9p afs beegfs virtiofs glusterfs orangefs pvfs2 wekafs panfs
+"""
 _MOUNTS = "/proc/self/mountinfo"
 
 
@@ -93,8 +96,7 @@ def lock_without_waiting(path: str) -> Iterator[bool]:
     The block runs with it where files can't be locked, too. The kernel frees the lock of a process that dies.
     """
     try:
-        with above_standard():
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        descriptor = open_descriptor(path, os.O_RDWR | os.O_CREAT)
     except OSError:
         yield True
         return
@@ -124,8 +126,7 @@ def lock_within(path: str, seconds: float) -> Iterator[None]:
 
 def _locks_work(folder: str) -> bool:
     try:
-        with above_standard():
-            descriptor = os.open(f"{folder}/flock-works", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        descriptor = open_descriptor(f"{folder}/flock-works", os.O_RDWR | os.O_CREAT)
     except OSError:
         return False
     try:
@@ -159,4 +160,4 @@ def on_network(path: str, mounts: str = _MOUNTS) -> bool:
         within = path == point or path.startswith(point.rstrip("/") + "/")
         if within and len(point) >= longest:  # a later mount at the same place hides the one before
             kind, longest = after.split(" ")[0], len(point)
-    return kind in _NETWORK or (kind.startswith("fuse") and kind != "fuseblk")
+    return kind in _NETWORK.split() or (kind.startswith("fuse") and kind != "fuseblk")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._base.system.descriptors import above_standard
+from loaderkit._base.system.descriptors import open_descriptor
 
 from .chunk_file import footer_of, is_temporary, remove_stale
 from .chunk_folder import ChunkFolder, lock_within
@@ -139,8 +139,7 @@ def _delete(chunks: list[StoredChunk], nbytes: int) -> int:
 def delete_chunk(path: str) -> bool:
     """Deletes a file that ends with a chunk's footer; whether it is gone."""
     try:
-        with above_standard():
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        descriptor = open_descriptor(path, os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError:
         return True
     except OSError:
@@ -182,3 +181,41 @@ def _entries(folder: str) -> "list[os.DirEntry[str]]":
             return list(entries)
     except OSError:
         return []
+
+
+_LOCK_SECONDS = 10.0  # as an eviction waits for another
+
+
+class FolderContents:
+    """The chunks in the folder of a cache. A folder that isn't there is empty, and isn't made.
+
+    Args:
+        folder: the user's, absolute.
+        key: 32 bytes, of the index and the size of its chunks.
+
+    >>> FolderContents("/no/such/folder", bytes(32)).chunks()
+    {}
+    """
+
+    def __init__(self, folder: str, key: bytes) -> None:
+        self._folder, self._key = folder, key.hex()
+
+    def _stored(self) -> list[StoredChunk]:
+        return list(stored_chunks(ChunkFolder(self._folder))) if ChunkFolder.is_in(self._folder) else []
+
+    def chunks(self) -> dict[int, int]:
+        """The bytes of the file of each chunk of the index, by the chunk's number."""
+        return {chunk.number: chunk.size for chunk in self._stored() if chunk.key == self._key}
+
+    def of_other_sets(self) -> tuple[int, int]:
+        """How many chunks of other indexes there are, and their bytes."""
+        sizes = [chunk.size for chunk in self._stored() if chunk.key != self._key]
+        return len(sizes), sum(sizes)
+
+    def clear(self) -> None:
+        """Deletes the chunks of the index. A loader that has one open reads it to its end."""
+        if ChunkFolder.is_in(self._folder):
+            with lock_within(ChunkFolder(self._folder).eviction_lock, _LOCK_SECONDS):
+                for chunk in self._stored():
+                    if chunk.key == self._key:
+                        delete_chunk(chunk.path)

@@ -19,7 +19,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._base.system.descriptors import above_standard
+from loaderkit._base.system.descriptors import open_descriptor
 
 from .chunk_folder import ChunkFolder
 
@@ -53,8 +53,7 @@ class LiveLoader:
         self._path = path = f"{folder.loaders}/{name}"
         self._descriptor = _opened(path)
         self._inode = os.fstat(self._descriptor).st_ino
-        with above_standard():
-            self._appending = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        self._appending = open_descriptor(path, os.O_WRONLY | os.O_APPEND)
         if os.fstat(self._descriptor).st_size < _HEADER_BYTES:
             # Several processes may do so at once, with the same bytes.
             os.pwrite(self._descriptor, _HEADER.pack(_MAGIC, key, 0, _HEADER_BYTES, 0), 0)
@@ -115,8 +114,7 @@ def other_loaders(folder: ChunkFolder, name: str) -> Iterator[tuple[bytes, Entri
         if found == name:
             continue
         try:
-            with above_standard():
-                descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            descriptor = open_descriptor(path, os.O_RDWR | os.O_NOFOLLOW)
         except OSError:
             continue
         try:
@@ -136,8 +134,7 @@ def other_loaders(folder: ChunkFolder, name: str) -> Iterator[tuple[bytes, Entri
 def _opened(path: str) -> int:
     """The file of a loader, made where it isn't there, and held by this process."""
     for _ in range(_ATTEMPTS):
-        with above_standard():
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = open_descriptor(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:  # another process looks whether it is a dead one's

@@ -3,7 +3,7 @@
 import hashlib
 
 from loaderkit._storage.range_reader import ObjectVersion, RangeReader
-from loaderkit._storage.shard_versions import ask_each
+from loaderkit._storage.versions import ask_each
 from loaderkit.errors import FileChangedError
 
 from .chunk_file import former_payload

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
+from loaderkit.formats.write import write
+
 TRAIN_FILES = 4
 TEST_SHARE = 5
 
@@ -21,15 +23,6 @@ def write_digits(directory: Path) -> tuple[int, int]:
     order = np.random.default_rng(0).permutation(len(records))
     test, train = np.split(records[order], [len(records) // TEST_SHARE])
     for number, part in enumerate(np.array_split(train, TRAIN_FILES)):
-        _write(directory / f"train-{number:05d}-of-{TRAIN_FILES:05d}.array_record", part)
-    _write(directory / "test-00000-of-00001.array_record", test)
+        write([*map(bytes, part)], directory / f"train-{number:05d}-of-{TRAIN_FILES:05d}.array_record")
+    write([*map(bytes, test)], directory / "test-00000-of-00001.array_record")
     return len(train), len(test)
-
-
-def _write(path: Path, records: np.ndarray) -> None:
-    from array_record.python.array_record_module import ArrayRecordWriter
-
-    writer = ArrayRecordWriter(str(path), "group_size:1")
-    for record in records:
-        writer.write(record.tobytes())
-    writer.close()

@@ -106,11 +106,7 @@ def _document(card: DatasetCard) -> dict[str, Any]:
     return {
         "kind": KIND,
         "card_version": CARD_VERSION,
-        "name": card.name,
-        "version": card.version,
-        "description": card.description,
-        "format": card.format,
-        "features": card.features,
+        **{name: getattr(card, name) for name in ("name", "version", "description", "format", "features")},
         "supervised_keys": None if card.supervised_keys is None else list(card.supervised_keys),
         "splits": {
             name: {
@@ -143,6 +139,8 @@ _FIELDS: dict[str, Any] = {
     "provenance": object,
     "libraries": dict,
 }
+# Those that a `DatasetCard` has as they are.
+_AS_WRITTEN = ("name", "version", "format", "features", "description", "provenance", "libraries")
 _SPLIT_FIELDS: dict[str, Any] = {"records": int, "bytes": int, "files": list, "index": _OPTIONAL}
 _FILE_FIELDS: dict[str, Any] = {"name": str, "records": int, "bytes": int, "sha256": str}
 
@@ -192,16 +190,10 @@ def _card_of(document: Any) -> DatasetCard:
             split["index"],
         )
     return DatasetCard(
-        name=fields["name"],
-        version=fields["version"],
-        format=fields["format"],
-        features=fields["features"],
+        **{name: fields[name] for name in _AS_WRITTEN},
         splits={name: _files_of(split, f"splits.{name}") for name, split in splits.items()},
         index={name: split["index"] for name, split in splits.items() if split["index"] is not None},
         supervised_keys=None if keys is None else tuple(keys),
-        description=fields["description"],
-        provenance=fields["provenance"],
-        libraries=fields["libraries"],
     )
 
 

@@ -7,11 +7,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from loaderkit._base.system.made_folder import MADE
 from loaderkit._storage.addresses import is_remote, redacted
 from loaderkit._storage.patterns import file_parts, paths_as_written
+from loaderkit._storage.range_reader import read_range
 from loaderkit.errors import DataFormatError
 from loaderkit.formats import registry
 from loaderkit.formats._index.shard_set import ShardSet
@@ -198,9 +197,7 @@ def _begin(path: str, storage_options: Mapping[str, Any] | None) -> bytes:
         with open(path, "rb") as file:
             return file.read(registry.SNIFFED_BYTES)
     with contextlib.closing(ShardSet([path], dict(storage_options or {}) or None).open()) as ranges:
-        end = min(ranges.version(0).size, registry.SNIFFED_BYTES)
-        (begin,) = ranges.read(np.array([0]), np.array([0]), np.array([end]))
-        return bytes(begin)
+        return read_range(ranges, 0, 0, min(ranges.version(0).size, registry.SNIFFED_BYTES))
 
 
 def _of_bytes(path: str, begin: bytes) -> Format:

@@ -7,14 +7,15 @@ was killed goes on with the parts that it left, and the index has the same bytes
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Any
 
 from loaderkit._base.system.resources import available_cpus
 from loaderkit._codecs.scan import Scanner
 from loaderkit._storage.range_reader import RangeReader
-from loaderkit._storage.shard_versions import versions_of
+from loaderkit._storage.versions import versions_of
 
 from .check import samples_of
 from .counted_index import write_counts
@@ -36,7 +37,7 @@ OnProgress = Callable[[int, int], None]
 
 def build_index(
     shards: ShardSet,
-    format: Scanner,  # noqa: A002 - the sources' argument has this name
+    scanner: Scanner,
     destination: str,
     *,
     options: ScanOptions | None = None,
@@ -47,7 +48,7 @@ def build_index(
 
     Args:
         shards: to be indexed.
-        format: reads them. DataFormatError names the shard, the offset and the remedy where one isn't of it.
+        scanner: reads them. DataFormatError names the shard, the offset and the remedy where one isn't of it.
         destination: the index's file; the folder DESTINATION.parts holds what is finished until all is.
         options: what the index holds; None for members without keys and checksums.
         worker_count: processes; None for as many as processors, and none for one shard or less than 256 MB.
@@ -56,12 +57,12 @@ def build_index(
     folder = f"{destination}.parts"
     os.makedirs(folder, exist_ok=True)
     with closing(shards.open()) as ranges:
-        scans = ShardScans(format, ranges, options or ScanOptions(), folder)
+        scans = ShardScans(scanner, ranges, options or ScanOptions(), folder)
         if worker_count is None:
             worker_count = 0 if _is_small(shards, ranges) else available_cpus()
         parts: list[str] = []
         nbytes = 0
-        for scanned in _read_all(scans, min(worker_count, len(scans))):
+        for scanned in read_all(scans, min(worker_count, len(scans))):
             parts.append(scanned.part)
             nbytes += scanned.nbytes
             if on_progress is not None:
@@ -76,27 +77,24 @@ def build_index(
     return index
 
 
+@dataclass(frozen=True, slots=True)
 class ShardScans:
     """A data source with a record for each shard: reading it makes the shard's part file.
 
     Args:
-        format, ranges, options, folder: as `scan_shard` takes them.
+        scanner, ranges, options, folder: as `scan_shard` takes them.
     """
 
-    def __init__(
-        self,
-        format: Scanner,  # noqa: A002 - the sources' argument has this name
-        ranges: RangeReader,
-        options: ScanOptions,
-        folder: str,
-    ) -> None:
-        self._format, self._ranges, self._options, self._folder = format, ranges, options, folder
+    scanner: Scanner
+    ranges: RangeReader
+    options: ScanOptions
+    folder: str
 
     def __len__(self) -> int:
-        return len(self._ranges.names)
+        return len(self.ranges.names)
 
     def __getitem__(self, shard: int) -> ScannedShard:
-        return scan_shard(self._format, self._ranges, shard, self._options, self._folder)
+        return scan_shard(self.scanner, self.ranges, shard, self.options, self.folder)
 
     def fingerprint(self) -> dict[str, Any]:
         """For the loader, which asks for one; no state is saved."""
@@ -110,33 +108,25 @@ def _is_small(shards: ShardSet, ranges: RangeReader) -> bool:
     return not shards.remote and sum(ranges.version(s).size for s in range(len(shards.paths))) < INLINE_BYTES
 
 
-def _read_all(source: Any, worker_count: int) -> Iterator[Any]:
-    """The records of a source in order, read by worker processes, or by this one."""
+def read_all(source: Any, worker_count: int) -> Generator[Any]:
+    """The records of a source in order, read by so many worker processes, or by this one."""
     if not worker_count:
         yield from map(source.__getitem__, range(len(source)))
         return
-    from loaderkit._loader.loader import DataLoader
-    from loaderkit.samplers.epochs import IndexSampler
+    from loaderkit._loader.one_pass import one_pass
 
-    loader = DataLoader(
-        data_source=source, sampler=IndexSampler(len(source), num_epochs=1), worker_count=worker_count
-    )
-    with iter(loader) as records:
+    with iter(one_pass(source, worker_count=worker_count)) as records:
         yield from records
 
 
 def build_counts(
-    shards: ShardSet,
-    format: Scanner,  # noqa: A002 - the sources' argument has this name
-    destination: str,
-    *,
-    source: str | None = None,
+    shards: ShardSet, scanner: Scanner, destination: str, *, source: str | None = None
 ) -> RecordIndex:
     """Makes an index of counts: of the shards 16 pieces are read, and each is scanned when its first record is.
 
     Args:
         shards: to be indexed. A server is asked for the size of each, and for 64 KiB in 16 pieces.
-        format: reads them.
+        scanner: reads them.
         destination: the index's file.
         source: the file that says how many records each has, as `record_counts` takes it.
     """
@@ -144,5 +134,5 @@ def build_counts(
     with closing(shards.open()) as ranges:
         versions = versions_of(ranges)
         samples = samples_of(ranges, range(len(versions)), [version.size for version in versions])
-    write_counts(shards, format, counts, versions, samples, destination)
+    write_counts(shards, scanner, counts, versions, samples, destination)
     return RecordIndex(destination)

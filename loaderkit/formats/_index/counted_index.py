@@ -35,13 +35,13 @@ class CountedIndex(RecordIndex):
     Args:
         path: the index's file.
         shards: of the index, in order.
-        format: scans them.
+        scanner: scans them.
         folder: keeps what the scans found, for all processes and later runs.
     """
 
-    def __init__(self, path: str, shards: ShardSet, format: Scanner, folder: str) -> None:  # noqa: A002
+    def __init__(self, path: str, shards: ShardSet, scanner: Scanner, folder: str) -> None:
         super().__init__(path)
-        self._set, self._format, self._folder = shards, format, folder
+        self._set, self._scanner, self._folder = shards, scanner, folder
         check = ShardCheck(self)
         self._ranges = shards.open(expected=self.shard_versions, on_other_version=check)
         self._scanning = threading.Lock()
@@ -49,7 +49,7 @@ class CountedIndex(RecordIndex):
 
     def _scanned(self, shard: int) -> NDArray[Any]:
         os.makedirs(self._folder, exist_ok=True)
-        found = scan_shard(self._format, self._ranges, shard, _SPANS_ONLY, self._folder)
+        found = scan_shard(self._scanner, self._ranges, shard, _SPANS_ONLY, self._folder)
         part = SectionFile(found.part)
         part.check(["starts"])
         starts = part.sections["starts"]
@@ -80,12 +80,12 @@ class CountedIndex(RecordIndex):
         return shards, begins, ends
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return CountedIndex, (self.path, self._set, self._format, self._folder)
+        return CountedIndex, (self.path, self._set, self._scanner, self._folder)
 
 
 def write_counts(
     shards: ShardSet,
-    format: Scanner,  # noqa: A002
+    scanner: Scanner,
     counts: Sequence[int],
     versions: Sequence[ObjectVersion],
     samples: Sequence[bytes],
@@ -95,16 +95,16 @@ def write_counts(
 
     Args:
         shards: one at least.
-        format: of the shards.
+        scanner: of the shards.
         counts, versions, samples: of each shard.
         destination: the index's file.
     """
     sizes = [version.size for version in versions]
     told = [[name, size, count] for name, size, count in zip(shards.base_names, sizes, counts)]
-    totals = Totals(format.kind, format.unit, [*counts], sizes, [*samples])
+    totals = Totals(scanner.kind, scanner.unit, [*counts], sizes, [*samples])
     totals.names = [name.encode("utf-8", "surrogateescape") for name in shards.shown]
     totals.tags = [version.tag.encode("utf-8", "surrogateescape") for version in versions]
-    totals.identity = hashlib.sha256(canonical([format.kind, format.unit, "counts", told]).encode())
+    totals.identity = hashlib.sha256(canonical([scanner.kind, scanner.unit, "counts", told]).encode())
     header = header_of(totals) | {
         "chunk_records": max(1, sum(counts) // len(counts)),
         "counts": True,

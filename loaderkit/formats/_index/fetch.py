@@ -4,10 +4,8 @@ import contextlib
 import hashlib
 import os
 
-import numpy as np
-
 from loaderkit._base.system.whole_file import whole_file
-from loaderkit._storage.range_reader import RangeReader
+from loaderkit._storage.range_reader import RangeReader, read_range
 from loaderkit.errors import DataFormatError
 
 from .record_index import RecordIndex
@@ -43,5 +41,4 @@ def fetch_index(name: ShardSet, folder: str) -> RecordIndex:
 def _fetch(ranges: RangeReader, size: int, path: str) -> None:
     with whole_file(path) as file:
         for begin in range(0, size, _PIECE):
-            begins, ends = np.array([begin]), np.array([min(begin + _PIECE, size)])
-            file.writelines(ranges.read(np.zeros(1, np.int64), begins, ends))
+            file.write(read_range(ranges, 0, begin, min(begin + _PIECE, size)))

@@ -62,23 +62,19 @@ def path_beside(shards: ShardSet, *, blocks: bool = False) -> str:
     return f"{shards.folder.rstrip('/')}/{'.' * blocks}{shards.index_name}" if shards.folder else ""
 
 
-def is_free(path: str, shards: ShardSet, format: Scanner) -> bool:  # noqa: A002
+def is_free(path: str, shards: ShardSet, scanner: Scanner) -> bool:
     """Whether the index of these shards may have a name: no other file does, and no index of another set."""
-    return not os.path.lexists(path) or (is_index(path) and not _foreign(path, shards, format))
+    return not os.path.lexists(path) or (is_index(path) and not _foreign(path, shards, scanner))
 
 
 def find_index(
-    shards: ShardSet,
-    format: Scanner,  # noqa: A002 - the sources' argument has this name
-    *,
-    index: str | None = None,
-    options: ScanOptions | None = None,
+    shards: ShardSet, scanner: Scanner, *, index: str | None = None, options: ScanOptions | None = None
 ) -> RecordIndex:
     """The index of these shards.
 
     Args:
         shards: to be read.
-        format: reads them.
+        scanner: reads them.
         index: the name of the index, where the user gives it.
         options: what a new index holds.
 
@@ -86,30 +82,25 @@ def find_index(
     DataFormatError for a damaged one, where it isn't made again; FileChangedError where a shard has another size;
     ValueError for an index of other data.
     """
-    found = _found(shards, format, index, options)
+    found = _found(shards, scanner, index, options)
     if not found.counts:
         return found
     writable = os.access(os.path.dirname(found.path), os.W_OK)
-    folder = found.path if writable else cached_path(shards, format.kind)
-    return CountedIndex(found.path, shards, format, f"{folder}.parts")
+    folder = found.path if writable else cached_path(shards, scanner.kind)
+    return CountedIndex(found.path, shards, scanner, f"{folder}.parts")
 
 
-def _found(
-    shards: ShardSet,
-    format: Scanner,  # noqa: A002
-    index: str | None,
-    options: ScanOptions | None,
-) -> RecordIndex:
+def _found(shards: ShardSet, scanner: Scanner, index: str | None, options: ScanOptions | None) -> RecordIndex:
     if index is not None:
         named = _opened(index, shards)
-        _check_belongs(named, shards, format)
+        _check_belongs(named, shards, scanner)
         return named
     if shards.remote:
-        return _find_remote(shards, format)
-    for path in _candidates(shards, format.kind):
-        if (local := _usable(path, shards, format)) is not None:
+        return _find_remote(shards, scanner)
+    for path in _candidates(shards, scanner.kind):
+        if (local := _usable(path, shards, scanner)) is not None:
             return local
-    return _make_local(shards, format, options)
+    return _make_local(shards, scanner, options)
 
 
 def _opened(name: str, shards: ShardSet) -> RecordIndex:
@@ -124,18 +115,18 @@ def _candidates(shards: ShardSet, kind: str) -> list[str]:
     return ([beside] if beside else []) + [cached_path(shards, kind)]
 
 
-def _usable(path: str, shards: ShardSet, format: Scanner, *, logs: bool = False) -> RecordIndex | None:  # noqa: A002
+def _usable(path: str, shards: ShardSet, scanner: Scanner, *, logs: bool = False) -> RecordIndex | None:
     """The index, None where there is none of these shards as they are now.
 
     Args:
         path: of the index.
         shards: local ones.
-        format: which it should be of.
+        scanner: which it should be of.
         logs: whether the log says why it isn't taken.
     """
     try:
         found = RecordIndex(path)
-        problem = other_set(found, shards, format) or changed_shard(found, shards)
+        problem = other_set(found, shards, scanner) or changed_shard(found, shards)
         if not problem:
             return found
         problem = f"{path} is of other data: {problem}"
@@ -162,8 +153,8 @@ def find_blocks(paths: Sequence[str], format_name: str) -> RecordIndex | None:
         return None
 
 
-def _check_belongs(found: RecordIndex, shards: ShardSet, format: Scanner) -> None:  # noqa: A002
-    if difference := other_set(found, shards, format):
+def _check_belongs(found: RecordIndex, shards: ShardSet, scanner: Scanner) -> None:
+    if difference := other_set(found, shards, scanner):
         raise ValueError(
             f"index: expected the index of these {len(shards.paths)} files, got {redacted(found.path)} of other data: "
             f"{difference}; make one with {command(shards)}"
@@ -174,10 +165,10 @@ def _check_belongs(found: RecordIndex, shards: ShardSet, format: Scanner) -> Non
         )
 
 
-def other_set(index: RecordIndex, shards: ShardSet, format: Scanner) -> str:  # noqa: A002
+def other_set(index: RecordIndex, shards: ShardSet, scanner: Scanner) -> str:
     """What tells the indexed set from this one, without a look at the shards; "" where it is this one."""
-    if index.kind != format.kind:
-        return f"it is of the format {index.kind}, not {format.kind}"
+    if index.kind != scanner.kind:
+        return f"it is of the format {index.kind}, not {scanner.kind}"
     if index.shards != len(shards.paths):
         return f"it is of {index.shards} files, not {len(shards.paths)}"
     names = zip(distinct_names(list(index.shard_names)), distinct_names(shards.shown))
@@ -215,12 +206,12 @@ def command(shards: ShardSet) -> str:
     return f"`loaderkit index {redacted(shards.paths[0])}{more}`"
 
 
-def _find_remote(shards: ShardSet, format: Scanner) -> RecordIndex:  # noqa: A002
+def _find_remote(shards: ShardSet, scanner: Scanner) -> RecordIndex:
     difference, older = "", None
     for beside in (False, True):
         with contextlib.suppress(FileNotFoundError):
-            found = _open_beside(shards) if beside else RecordIndex(cached_path(shards, format.kind))
-            if not (difference := other_set(found, shards, format)):
+            found = _open_beside(shards) if beside else RecordIndex(cached_path(shards, scanner.kind))
+            if not (difference := other_set(found, shards, scanner)):
                 if beside or _has_versions(found, shards):
                     return found
                 older = found
@@ -260,17 +251,17 @@ def _open_beside(shards: ShardSet) -> RecordIndex:
         raise FileNotFoundError(errno.ENOENT, "no index", beside) from None
 
 
-def _make_local(shards: ShardSet, format: Scanner, options: ScanOptions | None) -> RecordIndex:  # noqa: A002
+def _make_local(shards: ShardSet, scanner: Scanner, options: ScanOptions | None) -> RecordIndex:
     with contextlib.closing(shards.open()) as ranges:
         for shard in range(len(shards.paths)):
             ranges.version(shard)  # an error for a shard that is missing, before any folder is made
-    *beside, cached = _candidates(shards, format.kind)
+    *beside, cached = _candidates(shards, scanner.kind)
     for path in beside:
         try:
             with locked_folder(f"{path}.parts"):
                 # Where another program's index of the same file lies there, such as one of another format, it stays.
-                if not _foreign(path, shards, format):
-                    return _make_once(path, shards, format, options)
+                if not _foreign(path, shards, scanner):
+                    return _make_once(path, shards, scanner, options)
         except OSError as error:
             if error.errno not in _NO_ROOM and not isinstance(error, PermissionError):
                 raise
@@ -279,30 +270,25 @@ def _make_local(shards: ShardSet, format: Scanner, options: ScanOptions | None) 
                 told = str(shards), os.path.dirname(cached), str(error)
                 _log.warning("the index of %s is made in %s instead: %s", *told)
     with locked_folder(f"{cached}.parts"):
-        return _make_once(cached, shards, format, options)
+        return _make_once(cached, shards, scanner, options)
 
 
-def _foreign(path: str, shards: ShardSet, format: Scanner) -> bool:  # noqa: A002
+def _foreign(path: str, shards: ShardSet, scanner: Scanner) -> bool:
     try:
-        return bool(other_set(RecordIndex(path), shards, format))
+        return bool(other_set(RecordIndex(path), shards, scanner))
     except (FileNotFoundError, DataFormatError):
         return False
 
 
-def _make_once(
-    path: str,
-    shards: ShardSet,
-    format: Scanner,  # noqa: A002
-    options: ScanOptions | None,
-) -> RecordIndex:
-    if (found := _usable(path, shards, format, logs=True)) is not None:
+def _make_once(path: str, shards: ShardSet, scanner: Scanner, options: ScanOptions | None) -> RecordIndex:
+    if (found := _usable(path, shards, scanner, logs=True)) is not None:
         return found  # another process has just made it
     begun = time.monotonic()
     try:
-        index = build_index(shards, format, path, options=options)
+        index = build_index(shards, scanner, path, options=options)
     except FileNotFoundError:
         # Without locks another process may have finished first, and removed the parts.
-        if (found := _usable(path, shards, format)) is None:
+        if (found := _usable(path, shards, scanner)) is None:
             raise
         return found
     told = path, index.shards, len(index), time.monotonic() - begun

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from contextlib import closing
 from typing import Any
 
-import numpy as np
-
 from loaderkit._storage.addresses import redacted
+from loaderkit._storage.range_reader import read_range
 from loaderkit.errors import DataFormatError
 
 from .shard_set import ShardSet, base_name
@@ -82,8 +81,7 @@ def _read(path: str, storage_options: Mapping[str, Any] | None) -> bytes:
         size = ranges.version(0).size
         if size > _MOST_BYTES:
             raise DataFormatError(f"{redacted(path)}: expected a file of counts, got {size:,} bytes")
-        (content,) = ranges.read(np.array([0]), np.array([0]), np.array([size]))
-        return bytes(content)
+        return read_range(ranges, 0, 0, size)
 
 
 def _document(name: str, content: bytes) -> dict[str, Any]:

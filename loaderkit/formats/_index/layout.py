@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from loaderkit._base.block_checksums import BLOCK_BYTES, BlockChecksums, CheckedBlocks
 from loaderkit._base.canonical_json import canonical, digest
-from loaderkit._base.system.descriptors import above_standard
+from loaderkit._base.system.descriptors import above_standard, open_descriptor
 from loaderkit._base.system.file_identity import FileIdentity, WatchedFile
 from loaderkit.errors import DataFormatError
 
@@ -130,8 +130,7 @@ class SectionWriter:
         return canonical(document).encode()
 
     def __enter__(self) -> Self:
-        with above_standard():
-            self._fd = os.open(self._partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        self._fd = open_descriptor(self._partial, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         return self
 
     @property

@@ -5,12 +5,10 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
-from loaderkit._base.system.descriptors import above_standard
+from loaderkit._base.system.descriptors import open_descriptor
 from loaderkit._codecs.scan import Malformed, ReadAt, Scanner
 from loaderkit._storage.addresses import is_remote
-from loaderkit._storage.range_reader import RangeReader
+from loaderkit._storage.range_reader import RangeReader, read_range
 from loaderkit.errors import DataFormatError
 
 from .check import sample_of, shard_changed
@@ -31,7 +29,7 @@ class WindowedReads:
     """
 
     def __init__(self, ranges: RangeReader, shard: int, size: int) -> None:
-        self._ranges, self._shard, self._size = ranges, np.array([shard]), size
+        self._ranges, self._shard, self._size = ranges, shard, size
         self._begin, self._window = 0, b""
 
     def __call__(self, offset: int, length: int) -> bytes:
@@ -39,16 +37,13 @@ class WindowedReads:
         if offset >= end:
             return b""
         if length >= REMOTE_WINDOW:
-            return self._read(offset, end)
+            return read_range(self._ranges, self._shard, offset, end)
         at = offset - self._begin
         if at < 0 or end > self._begin + len(self._window):
-            self._window = self._read(offset, min(offset + REMOTE_WINDOW, self._size))
+            behind = min(offset + REMOTE_WINDOW, self._size)
+            self._window = read_range(self._ranges, self._shard, offset, behind)
             self._begin, at = offset, 0
         return self._window[at : at + end - offset]
-
-    def _read(self, begin: int, end: int) -> bytes:
-        (found,) = self._ranges.read(self._shard, np.array([begin]), np.array([end]))
-        return bytes(found)
 
 
 @contextlib.contextmanager
@@ -63,8 +58,7 @@ def reading(ranges: RangeReader, shard: int, size: int) -> Iterator[ReadAt]:
     if ranges.waits or is_remote(ranges.names[shard]):
         yield WindowedReads(ranges, shard, size)
         return
-    with above_standard():
-        descriptor = os.open(ranges.names[shard], os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = open_descriptor(ranges.names[shard], os.O_RDONLY)
 
     def read(offset: int, length: int) -> bytes:
         found = os.pread(descriptor, min(length, _MOST_BYTES), offset)
@@ -91,16 +85,12 @@ class ScannedShard:
 
 
 def scan_shard(
-    format: Scanner,  # noqa: A002 - the sources' argument has this name
-    ranges: RangeReader,
-    shard: int,
-    options: ScanOptions,
-    folder: str,
+    scanner: Scanner, ranges: RangeReader, shard: int, options: ScanOptions, folder: str
 ) -> ScannedShard:
     """Scans a shard and writes its part file.
 
     Args:
-        format: reads it.
+        scanner: reads it.
         ranges: of the shards. FileChangedError where the shard is written to meanwhile; DataFormatError where it isn't
             of the format; both with its name and the offset.
         shard: its number.
@@ -108,14 +98,14 @@ def scan_shard(
         folder: for the part.
     """
     name, version = ranges.names[shard], ranges.version(shard)
-    identity = PartIdentity(format.kind, format.unit, name, version, options)
+    identity = PartIdentity(scanner.kind, scanner.unit, name, version, options)
     path = os.path.join(folder, identity.file_name())
     if open_part(path, identity) is not None:
         return ScannedShard(shard, version.size, path, reused=True)
     asked = {"members": options.members, "keys": options.keys, "checksums": options.checksums}
     try:
         with reading(ranges, shard, version.size) as read:
-            scan = format.scan(read, version.size, **asked)
+            scan = scanner.scan(read, version.size, **asked)
     except Malformed as error:
         _check_same(ranges, shard, identity)
         raise DataFormatError(f"{name}: {error}") from error

@@ -15,7 +15,7 @@ from loaderkit._source.tables import library_names
 from loaderkit.sources.checked import require_source
 
 from .dropped import Dropped, dropped_record
-from .write_format import RecordEncoder, WriteFormat
+from .write_format import RecordEncoder, RecordFiles, WriteFormat
 
 # Records of one call of `__getitems__`: more take more memory, fewer take more calls.
 _READ_AT_ONCE = 64
@@ -144,10 +144,8 @@ def first_record(records: Iterable[Any]) -> tuple[Any, Iterator[Any]]:
     raise ValueError("records: expected one or more, got none")
 
 
-def encoder_of(
-    writing: WriteFormat, records: Iterable[Any], drop: bool
-) -> tuple[RecordEncoder, Iterator[Any]]:
-    """The format's encoder for the first record, or for the first that it can write; and all records again.
+def files_for(writing: WriteFormat, records: Iterable[Any], drop: bool) -> tuple[RecordFiles, Iterator[Any]]:
+    """Files for records like the first, or the first that the format can write; and all records again.
 
     Args:
         writing: the format.
@@ -156,20 +154,20 @@ def encoder_of(
     """
     first, rest = first_record(records)
     if not drop:
-        return _encoder(writing, first), rest
+        return _files(writing, first), rest
     seen = []
     for one in rest:
         seen.append(one)
         try:
-            return _encoder(writing, one), itertools.chain(seen, rest)
+            return _files(writing, one), itertools.chain(seen, rest)
         except (TypeError, ValueError):
             continue
     raise ValueError("records: expected one or more that can be written, got none")
 
 
-def _encoder(writing: WriteFormat, first: Any) -> RecordEncoder:
+def _files(writing: WriteFormat, first: Any) -> RecordFiles:
     _check_names(first, "record")
-    return writing.encoder(first)
+    return RecordFiles(writing, writing.encoder(first))
 
 
 def _check_names(value: Any, path: str) -> None:

@@ -1,18 +1,61 @@
 """The shards of a set are made side by side by the workers of a loader; a run that was killed goes on where it was."""
 
 import contextlib
+import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any
 
 from loaderkit._base.canonical_json import digest
 from loaderkit._base.notes import notes_of
 from loaderkit._base.system.progress_bar import progress_bar
 from loaderkit._loader.one_pass import one_pass
+from loaderkit._source.version import version_of
 
-from .made_of import made_of
+from .function_text import FunctionText
 from .shard_jobs import DONE, ShardJobs
 from .shard_result import ShardResult
 from .write_format import write_format
+
+
+def made_of(
+    source: Any,
+    functions: dict[str, Callable[..., Any] | None],
+    *,
+    version: str | int | None,
+    writer: int,
+    arguments: dict[str, Any],
+    modules: Sequence[str] = (),
+) -> dict[str, Any]:
+    """What results are made of, as JSON values: source, function, libraries, writer, arguments.
+
+    Args:
+        source: any data source; its functions count, too.
+        functions: the user's, by the names of the arguments.
+        version: of the functions, in place of their text; None to compare the text. TypeError for another type.
+        writer: the number of the algorithm, another one for a change that changes a byte.
+        arguments: JSON values.
+        modules: libraries that write.
+
+    >>> made_of([1, 2], {"function": abs}, version=None, writer=1, arguments={"shards": 2})["arguments"]
+    {'shards': 2}
+    """
+    if isinstance(version, bool) or not isinstance(version, str | int | None):
+        raise TypeError(f"version: expected a text, an int or None, got {version!r:.80}")
+    libraries = {name: str(getattr(import_module(name), "__version__", "")) for name in modules}
+    text = FunctionText(functions, source) if version is None else None
+    return {
+        "source": version_of(source),
+        "function": {"version": version} if text is None else text.as_json(),
+        "libraries": {
+            "python": "{}.{}".format(*sys.version_info),
+            **libraries,
+            **({} if text is None else text.libraries),
+        },
+        "writer": writer,
+        "arguments": arguments,
+    }
+
 
 WRITER = 1  # another one for a change that changes a byte of the files
 

@@ -9,8 +9,7 @@ from loaderkit._base.notes import annotate
 from .dropped import Dropped
 from .record_stream import drop_or_raise, source_records
 from .shard_result import ShardResult, json_value
-from .shard_stream import shard_writer
-from .write_format import RecordEncoder, WriteFormat
+from .write_format import RecordFiles
 
 
 class ShardFunction:
@@ -102,7 +101,7 @@ class MappedShards:
         shard_function: what is done.
         shards: the keys of each shard's records.
         drop: whether a bad record is left out.
-        write_format, encoder: of the files; None with `reduce`.
+        files: that are written; None with `reduce`.
     """
 
     def __init__(
@@ -110,25 +109,22 @@ class MappedShards:
         shard_function: ShardFunction,
         shards: list[range],
         drop: bool,
-        write_format: WriteFormat | None = None,
-        encoder: RecordEncoder | None = None,
+        files: RecordFiles | None = None,
     ) -> None:
-        self._function, self._shards, self._drop = shard_function, shards, drop
-        self._format, self._encoder = write_format, encoder
+        self._function, self._shards, self._drop, self._files = shard_function, shards, drop, files
 
     def __call__(self, shard: int, path: str | None) -> ShardResult:
-        keys, encoder = self._shards[shard], self._encoder
+        keys, files = self._shards[shard], self._files
         dropped: Dropped = [] if self._drop else None
-        if self._format is None:
+        if files is None:
             value, count = self._function.value(keys, dropped)
             return ShardResult(count, dropped or [], value)
         assert path is not None
-        assert encoder is not None
         count = 0
-        with shard_writer(self._format, path, encoder) as writer:
+        with files.writer(path) as writer:
             for record in self._function.outputs(keys, dropped):
                 try:
-                    writer.add(encoder.encode(record, self._number(shard, count)))
+                    writer.add(files.encoder.encode(record, self._number(shard, count)))
                 except (ValueError, TypeError) as error:
                     annotate(error, f"lk.offline.map_shards: output {count} of shard {shard}")
                     raise

@@ -1,6 +1,9 @@
 """What a format needs to be written: an encoder of records, which workers run, and a writer of one file."""
 
+import contextlib
 import os
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from loaderkit.formats import registry
@@ -62,6 +65,30 @@ class WriteFormat(Protocol):
             path: of the unfinished file, in the folder of the finished one.
             encoder: which made the records that will be added; it knows their fields.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFiles:
+    """Files of a format, for records like a first one. Workers write some of them.
+
+    Args:
+        format: of the files.
+        encoder: the format's, for these records.
+    """
+
+    format: WriteFormat
+    encoder: RecordEncoder
+
+    @contextlib.contextmanager
+    def writer(self, path: str) -> Iterator[ShardWriter]:
+        """A writer of a new file, which is ended with the block, and given up where the block or its end raises."""
+        writer = self.format.open(path, self.encoder)
+        try:
+            yield writer
+            writer.close()
+        except BaseException:
+            writer.abandon()
+            raise
 
 
 def write_format(name: object) -> WriteFormat:

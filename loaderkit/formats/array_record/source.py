@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 from loaderkit._base.closing import Closing
 from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.hints import refusing_foreign_arguments
+from loaderkit._base.numbers import true_or_false
 from loaderkit._base.system.file_identity import FileIdentity
 from loaderkit._base.system.limits import most_open_files
 from loaderkit._base.system.shared_memory import goes_to_a_worker
@@ -90,9 +91,7 @@ class ArrayRecordDataSource(Closing):
     def __init__(
         self, paths: Any, *, reader_options: Mapping[str, Any] | None = None, decode: bool = True
     ) -> None:
-        if not isinstance(decode, bool):
-            raise TypeError(f"decode: expected True or False, got {decode!r}")
-        self._decodes = decode
+        self._decodes = true_or_false("decode", decode)
         options = READER_OPTIONS | dict(reader_options or {})
         self._options = ",".join(f"{name}:{value}" for name, value in options.items())
         # One for each local file that was opened. Threads share the dict; setdefault keeps the first thread's identity.
@@ -160,7 +159,7 @@ class ArrayRecordDataSource(Closing):
         records = self._read_bytes(place, positions)
         if not self._decodes:
             return records
-        return decoded_records(records, lambda at: f"{self._files[place].path}[{positions[at]}]")
+        return decoded_records(records, lambda at, _: f"{self._files[place].path}[{positions[at]}]")
 
     def _read_bytes(self, place: int, positions: list[int]) -> list[bytes]:
         file = self._files[place]

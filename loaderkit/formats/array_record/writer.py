@@ -5,7 +5,7 @@ from typing import Any
 
 from array_record.python.array_record_module import ArrayRecordWriter
 
-from loaderkit.formats._writing.record_bytes import RecordBytes
+from loaderkit.formats._writing.byte_file import RecordBytes
 from loaderkit.formats._writing.write_format import RecordEncoder, ShardWriter
 
 
@@ -18,12 +18,7 @@ class ArrayRecordShardWriter:
 
     def __init__(self, path: str) -> None:
         self._writer = ArrayRecordWriter(path, "group_size:1")
-        self._nbytes = 0
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the records so far, before they are compressed."""
-        return self._nbytes
+        self.nbytes = 0  # of the records so far, before they are compressed
 
     def add(self, encoded: bytes) -> None:
         """Appends a record; OSError where the disk is full."""
@@ -31,7 +26,7 @@ class ArrayRecordShardWriter:
             self._writer.write(encoded)
         except RuntimeError as error:
             raise OSError(str(error)) from error
-        self._nbytes += len(encoded)
+        self.nbytes += len(encoded)
 
     def close(self) -> None:
         """Ends the file; OSError where the disk is full."""

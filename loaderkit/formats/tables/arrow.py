@@ -13,7 +13,7 @@ from loaderkit.errors import DataFormatError
 
 from .file_rows import TableFileRows
 from .files import TableFiles, file_mark
-from .library import pyarrow_for
+from .library import require_pyarrow
 
 
 class ArrowDataSource(TableFileRows):
@@ -53,7 +53,7 @@ class ArrowDataSource(TableFileRows):
     def __init__(
         self, paths: Any, *, columns: Sequence[str] | None = None, cache_bytes: int | str = "256MiB"
     ) -> None:
-        pyarrow_for("formats.ArrowDataSource")
+        require_pyarrow("lk.formats.ArrowDataSource needs")
         super().__init__(TableFiles(paths, "arrow", mapped=True), columns, cache_bytes)
 
     _of_this_process = ("_memory", "_locks", "_open_files")

@@ -79,8 +79,7 @@ def column_of(array: Any) -> NDArray[Any]:
     while not values.null_count and pa.types.is_fixed_size_list(values.type):
         size *= values.type.list_size
         values = stored(values.flatten())
-    if values.null_count:
-        raise NullValueError(int(np.argmin(values.is_valid().to_numpy(zero_copy_only=False))) // size)
+    _require_values(values, size)
     numbers = _numbers(values)
     if not isinstance(array.type, pa.FixedShapeTensorType):
         _, shape = column_spec(array.type) or (None, ())
@@ -187,9 +186,10 @@ def _offsets(data: Any) -> NDArray[np.int32]:
     return np.frombuffer(data.buffers()[1], np.int32, len(data) + 1, 4 * data.offset)
 
 
-def _require_values(array: Any) -> None:
+def _require_values(array: Any, size: int = 1) -> None:
+    """NullValueError where one is null; size: of a row."""
     if array.null_count:
-        raise NullValueError(int(np.argmin(array.is_valid().to_numpy(zero_copy_only=False))))
+        raise NullValueError(int(np.argmin(array.is_valid().to_numpy(zero_copy_only=False))) // size)
 
 
 def _require_same(rows: NDArray[Any]) -> None:

@@ -17,7 +17,7 @@ from loaderkit._source.content import digest_of
 from loaderkit._storage.addresses import is_remote, redacted
 from loaderkit._storage.open_ranges import open_ranges
 from loaderkit._storage.patterns import file_parts
-from loaderkit._storage.range_reader import RangeReader
+from loaderkit._storage.range_reader import RangeReader, read_range
 from loaderkit.errors import DataFormatError, LoaderkitError
 from loaderkit.formats._index.check import sample_of
 from loaderkit.formats._index.find import find_blocks
@@ -252,10 +252,9 @@ class RangeFile(io.RawIOBase):
         end = self._size if size < 0 else min(self._size, self._at + size)
         if end <= self._at:
             return b""
-        places = (np.array([each], np.int64) for each in (self._shard, self._at, end))
-        (data,) = self._ranges.read(*places)
+        data = read_range(self._ranges, self._shard, self._at, end)
         self._at = end
-        return bytes(data)
+        return data
 
     def readinto(self, buffer: Any) -> int:
         """Fills a buffer; the number of bytes read."""

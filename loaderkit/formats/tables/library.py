@@ -1,29 +1,18 @@
 """pyarrow, for the sources and writers that need it."""
 
-from typing import Any
-
 from loaderkit._base.extras import missing_library
 
 
-def pyarrow_for(name: str) -> Any:
-    """The module; an ImportError that says what to install.
+def require_pyarrow(needs: str, extra: str = "arrow") -> None:
+    """An ImportError that says what to install, where it is missing.
 
     Args:
-        name: of the source that needs it, as it follows `lk.`.
+        needs: what needs it, with the verb.
+        extra: that brings it.
 
-    >>> pyarrow_for("ParquetDataSource").__name__
-    'pyarrow'
+    >>> require_pyarrow("lk.ParquetDataSource needs")
     """
-    try:
-        import pyarrow
-    except ImportError as error:
-        raise missing_library(f"lk.{name} needs", "pyarrow", "arrow") from error
-    return pyarrow
-
-
-def pyarrow_to_write() -> None:
-    """An ImportError that says what to install, where it is missing."""
     try:
         import pyarrow  # noqa: F401
     except ImportError as error:
-        raise missing_library("the formats parquet and arrow need", "pyarrow", "write") from error
+        raise missing_library(needs, "pyarrow", extra) from error

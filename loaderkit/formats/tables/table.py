@@ -17,7 +17,7 @@ from loaderkit.sources.foreign_files import foreign_files
 from loaderkit.sources.shared_arrays import SharedArrays
 
 from .chunk import TableChunk
-from .library import pyarrow_for
+from .library import require_pyarrow
 from .rows import RowRuns, TableRowsSource, columns_of
 
 
@@ -48,7 +48,7 @@ class TableDataSource(TableRowsSource):
     """
 
     def __init__(self, table: Any, *, columns: Sequence[str] | None = None) -> None:
-        pyarrow_for("formats.TableDataSource")
+        require_pyarrow("lk.formats.TableDataSource needs")
         self._dataset: Any = None
         self._indices: SharedArrays | None = None
         self._told: dict[str, Any] | None = None

@@ -12,12 +12,12 @@ from loaderkit.formats._writing.write_format import RecordEncoder, ShardWriter
 
 from .arrow_records import arrow_type, as_stored, describe
 from .arrow_values import Description
-from .library import pyarrow_to_write
+from .library import require_pyarrow
+from .rows import METADATA, VALUE
 
 # Rows are turned into columns so many together, and a row group or record batch ends with the rows that reach so many
 # bytes. Larger ones compress better and cost less for each row read in order; a random read decodes a whole one.
 _ROWS, _CHUNK_BYTES = 64, 1 << 20
-_VALUE = "value"  # the column of records that aren't dicts; the sources know it
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class TableRowEncoder:
         if record is None:
             raise TypeError("record: expected bytes or a dict, got None")
         stored = as_stored(record, self.description)
-        return stored if self.description["kind"] == "dict" else {_VALUE: stored}
+        return stored if self.description["kind"] == "dict" else {VALUE: stored}
 
     def schema(self) -> Any:
         """The pyarrow schema, which says how the records come back."""
@@ -56,9 +56,9 @@ class TableRowEncoder:
             {"version": 1, "record": self.description}, ensure_ascii=False, separators=(",", ":")
         )
         whole = self.description["kind"] == "dict"
-        fields = self.description["fields"] if whole else {_VALUE: self.description}
+        fields = self.description["fields"] if whole else {VALUE: self.description}
         return pa.schema(
-            [(name, arrow_type(each)) for name, each in fields.items()], metadata={"loaderkit": told}
+            [(name, arrow_type(each)) for name, each in fields.items()], metadata={METADATA: told}
         )
 
 
@@ -143,7 +143,18 @@ def _large(row: Any) -> bool:
     )
 
 
-class ArrowWriting:
+class TableWriting:
+    """What the formats of tables share: the encoder of their records."""
+
+    libraries = ("pyarrow",)
+
+    def encoder(self, first: Any) -> RecordEncoder:
+        """The encoder for records with the columns of this one; an ImportError names the extra."""
+        require_pyarrow("the formats parquet and arrow need", "write")
+        return TableRowEncoder.of(first)
+
+
+class ArrowWriting(TableWriting):
     """Arrow IPC files, which Feather version 2 is too: record batches of about 1 MiB, not compressed, to be mapped.
 
     >>> ArrowWriting().encoder(b"").encode(b"abc", 0)
@@ -151,12 +162,6 @@ class ArrowWriting:
     """
 
     name = extension = "arrow"
-    libraries = ("pyarrow",)
-
-    def encoder(self, first: Any) -> RecordEncoder:
-        """The encoder for records with the columns of this one; an ImportError names the extra."""
-        pyarrow_to_write()
-        return TableRowEncoder.of(first)
 
     def open(self, path: str, encoder: RecordEncoder) -> ShardWriter:
         """A writer of a new file."""
@@ -170,7 +175,7 @@ def _write_record_batch(writer: Any, table: Any) -> None:
     writer.write_table(table, max_chunksize=max(1, table.num_rows))
 
 
-class ParquetWriting:
+class ParquetWriting(TableWriting):
     """Parquet files with row groups of about 1 MiB, compressed by snappy, which every reader has, and with checksums of
     their pages.
 
@@ -181,12 +186,6 @@ class ParquetWriting:
     """
 
     name = extension = "parquet"
-    libraries = ("pyarrow",)
-
-    def encoder(self, first: Any) -> RecordEncoder:
-        """The encoder for records with the columns of this one; an ImportError names the extra."""
-        pyarrow_to_write()
-        return TableRowEncoder.of(first)
 
     def open(self, path: str, encoder: RecordEncoder) -> ShardWriter:
         """A writer of a new file."""

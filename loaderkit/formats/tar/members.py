@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from loaderkit._codecs.scan import Malformed, ReadAt
+from loaderkit._codecs.scan import Malformed, ReadAt, compressed_by
 
 from .header import BLOCK, COPY_AGAIN, checksums_hold, cut, name_of, number, padded, pax_records
 
@@ -23,12 +23,6 @@ _WITHOUT_DATA = frozenset(b"123456")  # links, devices, folders and pipes, whate
 _PAX, _SOLARIS_PAX, _GLOBAL, _LONG_NAME, _LONG_LINK = b"xXgLK"
 _EXTENDED = frozenset((_PAX, _SOLARIS_PAX, _GLOBAL, _LONG_NAME, _LONG_LINK))
 _SPARSE, _CONTINUED = b"SM"
-_COMPRESSED = {
-    b"\x1f\x8b": "gzip",
-    b"BZh": "bzip2",
-    b"\xfd7zXZ": "xz",
-    b"\x28\xb5\x2f\xfd": "zstd",
-}
 _REPACK = "unpack the shard and write it again: tar --create --format=pax, without --sparse"
 
 
@@ -39,6 +33,14 @@ class Member(NamedTuple):
     data: int
     size: int
     name: bytes
+
+
+class _Walked(NamedTuple):
+    """What was found and not yielded yet: headers, their offsets, and members."""
+
+    headers: list[bytes]
+    offsets: list[int]
+    members: list[Member]
 
 
 class MemberReader:
@@ -59,15 +61,12 @@ class MemberReader:
 
     def batches(self) -> Iterator[list[Member]]:
         """The members, some hundreds at a time; Malformed where the archive is damaged or is none."""
-        position, length = 0, WINDOW
-        headers: list[bytes] = []
-        offsets: list[int] = []  # of the headers
-        members: list[Member] = []
+        position, length, found = 0, WINDOW, _Walked([], [], [])
         try:
             while not self._ended and not (self._span and position == self._size):
                 window = self._window(position, length)
-                before = len(offsets)
-                behind, least = self._walk(window, position, headers, offsets, members)
+                offsets, before = found.offsets, len(found.offsets)
+                behind, least = self._walk(window, position, found)
                 if behind > self._size:
                     raise Malformed(
                         offsets[-1],
@@ -78,19 +77,19 @@ class MemberReader:
                 near = behind - position <= NEAR * (len(offsets) - before)
                 length = max(least, WINDOW if near else SHORT_WINDOW)
                 position = behind
-                if len(headers) >= CHECKED_TOGETHER:
-                    self._check(headers, offsets)
-                    yield members
-                    headers, offsets, members = [], [], []
+                if len(found.headers) >= CHECKED_TOGETHER:
+                    self._check(found)
+                    yield found.members
+                    found = _Walked([], [], [])
             if self._extended is not None:
                 raise _without_member(self._extended)
             if not self._span:
                 self._check_rest(position)
         except Malformed:
-            self._check(headers, offsets)  # an earlier header may be the cause
+            self._check(found)  # an earlier header may be the cause
             raise
-        self._check(headers, offsets)
-        yield members
+        self._check(found)
+        yield found.members
 
     def _window(self, position: int, length: int) -> bytes:
         length = min(length, self._size - position)
@@ -107,10 +106,9 @@ class MemberReader:
             raise Malformed(position + len(window), f"expected {self._size} bytes, got no more", COPY_AGAIN)
         return window
 
-    def _walk(
-        self, window: bytes, base: int, headers: list[bytes], offsets: list[int], members: list[Member]
-    ) -> tuple[int, int]:
+    def _walk(self, window: bytes, base: int, found: _Walked) -> tuple[int, int]:
         """Adds what a window holds; gives where the next header lies, and how long the next window must be."""
+        headers, offsets, members = found
         at, last = 0, len(window) - BLOCK
         while at <= last:
             if window[at + 156] == _REGULAR and self._extended is None and window[at + 135] in b"\0 ":
@@ -132,31 +130,23 @@ class MemberReader:
                     raise Malformed(base + at, "expected a tar header, got the end mark", COPY_AGAIN)
                 self._ended = True
                 return base + at + BLOCK, 0
-            at, least = self._unusual(window, base, at, headers, offsets, members)
+            at, least = self._unusual(window, base, at, found)
             if least:
                 return base + at, least
         return base + at, 0
 
-    def _unusual(
-        self,
-        window: bytes,
-        base: int,
-        at: int,
-        headers: list[bytes],
-        offsets: list[int],
-        members: list[Member],
-    ) -> tuple[int, int]:
+    def _unusual(self, window: bytes, base: int, at: int, found: _Walked) -> tuple[int, int]:
         """Reads any header but a plain one, as `_walk` does; gives where the next one lies in the window."""
         header, offset = window[at : at + BLOCK], base + at
-        headers.append(header)
-        offsets.append(offset)
+        found.headers.append(header)
+        found.offsets.append(offset)
         try:
             size = number(header[124:136])
         except ValueError:
             problem = f"expected a size in the header, got {header[124:136]!r}"
             raise Malformed(offset, problem, COPY_AGAIN) from None
         if header[156] not in _EXTENDED:
-            return at + self._member(header, offset, size, members), 0
+            return at + self._member(header, offset, size, found.members), 0
         if size > MOST_EXTENDED:
             problem = f"expected an extended header of at most {MOST_EXTENDED} bytes, got {size}"
             raise Malformed(offset, problem, COPY_AGAIN)
@@ -164,8 +154,8 @@ class MemberReader:
         if base + behind > self._size:
             return behind, 0
         if behind > len(window):
-            headers.pop()
-            offsets.pop()
+            found.headers.pop()
+            found.offsets.pop()
             return at, behind - at
         if self._extended is None and header[156] != _GLOBAL:
             self._extended = offset
@@ -215,13 +205,13 @@ class MemberReader:
                 raise Malformed(offset, problem, COPY_AGAIN)
             self._length = int(records[b"size"])
 
-    def _check(self, headers: list[bytes], offsets: list[int]) -> None:
-        if self._span or not headers:
+    def _check(self, found: _Walked) -> None:
+        if self._span or not found.headers:
             return
-        holds = checksums_hold(np.frombuffer(b"".join(headers), np.uint8).reshape(-1, BLOCK))
+        holds = checksums_hold(np.frombuffer(b"".join(found.headers), np.uint8).reshape(-1, BLOCK))
         if not holds.all():
             first = int(np.argmin(holds))
-            raise _not_a_header(offsets[first], headers[first])
+            raise _not_a_header(found.offsets[first], found.headers[first])
 
     def _check_rest(self, position: int) -> None:
         """Readers stop at the end mark: what lies behind it would be lost without a word."""
@@ -248,13 +238,9 @@ def _sparse(offset: int) -> Malformed:
 
 
 def _not_a_header(offset: int, got: bytes) -> Malformed:
-    for magic, name in _COMPRESSED.items():
-        if offset == 0 and got.startswith(magic):
-            return Malformed(
-                0,
-                f"expected a tar archive, got one compressed by {name}",
-                f"unpack it once: `{name} -dc SHARD > NEW.tar`",
-            )
+    if offset == 0 and (name := compressed_by(got)) is not None:
+        problem = f"expected a tar archive, got one compressed by {name}"
+        return Malformed(0, problem, f"unpack it once: `{name} -dc SHARD > NEW.tar`")
     if offset == 0 and got[:12].strip(b"\0"):
         remedy = f"if it is a tar archive at all, {COPY_AGAIN}; else use the source of its format"
         return Malformed(0, f"expected a tar header with a right checksum, got {got[:12]!r}", remedy)

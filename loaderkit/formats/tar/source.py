@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from loaderkit._base.field_names import field_choices
 from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.hints import refusing_foreign_arguments
+from loaderkit._base.numbers import true_or_false
 from loaderkit._codecs.scan import Malformed
 from loaderkit._storage.addresses import is_remote
 from loaderkit._storage.patterns import file_parts
@@ -93,8 +94,7 @@ class TarDataSource(IndexedDataSource):
         storage_options: Mapping[str, Any] | None = None,
         decode: bool = True,
     ) -> None:
-        if not isinstance(decode, bool):
-            raise TypeError(f"decode: expected True or False, got {decode!r}")
+        true_or_false("decode", decode)
         self._choices = None if fields is None else field_choices("fields", fields)
         named = file_parts(paths, storage_options=storage_options)
         parts = unpacked_parts(named, cache, storage_options)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._storage.range_reader import RangeReader
+from loaderkit._storage.range_reader import RangeReader, read_range
 from loaderkit.errors import DataFormatError
 from loaderkit.formats._index.check import has_sample, shard_changed
 from loaderkit.formats._index.counted_index import CountedIndex
@@ -63,7 +63,7 @@ class DescribedShards:
             begin = self._candidates.get(shard, 0)
         if not begin:
             return None
-        head = self._bytes(shard, 0, min(begin, _HEAD))
+        head = read_range(self._ranges, shard, 0, min(begin, _HEAD))
         member = _description(head)
         # No record has these bytes, so no checksum is of them; the first sampled piece is.
         exact = self._index.exact is not None and not self._ranges.waits
@@ -74,17 +74,15 @@ class DescribedShards:
         offset, size = member
         if offset + size > begin:
             return None
-        data = head[offset:] if offset + size <= len(head) else self._bytes(shard, offset, offset + size)
+        data = head[offset:]
+        if offset + size > len(head):
+            data = read_range(self._ranges, shard, offset, offset + size)
         try:
             return TarFields.from_bytes(data[:size])
         except ValueError as error:
             raise DataFormatError(
                 f"{self._ranges.names[shard]}, member {DESCRIPTION!r}: {error}; decode=False gives bytes"
             ) from error
-
-    def _bytes(self, shard: int, begin: int, end: int) -> bytes:
-        (found,) = self._ranges.read(np.array([shard]), np.array([begin]), np.array([end]))
-        return bytes(found)
 
     def decoded(self, keys: NDArray[np.int64], records: Sequence[dict[str, Any]]) -> list[Any]:
         """Records of an archive as they were written.

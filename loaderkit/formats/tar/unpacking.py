@@ -10,14 +10,12 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from loaderkit._base.system.file_identity import FileIdentity
 from loaderkit._base.system.locked_folder import locked_folder
 from loaderkit._base.system.whole_file import whole_file
 from loaderkit._storage.addresses import redacted
 from loaderkit._storage.patterns import FilePart
-from loaderkit._storage.range_reader import RangeReader
+from loaderkit._storage.range_reader import RangeReader, read_range
 from loaderkit.errors import DataFormatError
 from loaderkit.formats._index.shard_set import ShardSet, base_name
 
@@ -95,23 +93,26 @@ def _unpack(ranges: RangeReader, size: int, target: str, shown: str, room: int, 
     _note(target, checksum)
 
 
-def _note(target: str, checksum: int) -> None:
-    from loaderkit._storage.cache.boot import boot_id
+def _identity(target: str) -> list[Any]:
+    """Of a file since the system started."""
+    from loaderkit._storage.cache.chunk_folder import boot_id
 
+    return [boot_id().hex(), *FileIdentity.of(target).told()]
+
+
+def _note(target: str, checksum: int) -> None:
     with whole_file(f"{target}{_NOTE}") as file:
-        file.write(json.dumps([checksum, boot_id().hex(), *FileIdentity.of(target).told()]).encode())
+        file.write(json.dumps([checksum, *_identity(target)]).encode())
 
 
 def _is_whole(target: str) -> bool:
     """Whether an unpacked archive is there as it was written: its bytes are compared with their checksum where size or
     time differ, and once after each boot.
     """
-    from loaderkit._storage.cache.boot import boot_id
-
     try:
         with open(f"{target}{_NOTE}", "rb") as file:
             checksum, *noted = json.loads(file.read())
-        if noted == [boot_id().hex(), *FileIdentity.of(target).told()]:
+        if noted == _identity(target):
             return True
         found = 0
         with open(target, "rb") as file:
@@ -129,8 +130,7 @@ def _inflated(ranges: RangeReader, size: int, shown: str) -> Iterator[bytes]:
     inflate = zlib.decompressobj(wbits=31)
     for begin in range(0, size, _PIECE):
         end = min(begin + _PIECE, size)
-        (read,) = ranges.read(np.array([0]), np.array([begin]), np.array([end]))
-        data = bytes(read)
+        data = read_range(ranges, 0, begin, end)
         while data:
             if inflate.eof:
                 data = data.lstrip(b"\0")  # zeros may pad the end

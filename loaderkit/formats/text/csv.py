@@ -119,12 +119,11 @@ class CsvDataSource(TextDataSource):
             text = str(data.removeprefix(BOM).lstrip(b"\r\n"), self._encoding)
             header = self._parser.values(text) if text else []
         except ValueError as error:
-            problem = f"expected the columns' names in {self._encoding}, got {data[:200]!r} ({error})"
-            raise DataFormatError(f"{file}: at byte 0, in the header: {problem}") from error
+            expected = f"the columns' names in {self._encoding}"
+            raise _wrong_header(file, expected, f"{data[:200]!r} ({error})") from error
         if len(set(header)) < len(header):
             twice = next(name for place, name in enumerate(header) if name in header[:place])
-            problem = f"expected a name for each column, got {twice!r} twice"
-            raise DataFormatError(f"{file}: at byte 0, in the header: {problem}")
+            raise _wrong_header(file, "a name for each column", f"{twice!r} twice")
         return header
 
     def _check_headers(self, shards: NDArray[np.int64]) -> None:
@@ -135,10 +134,9 @@ class CsvDataSource(TextDataSource):
         for shard, header in zip(unknown.tolist(), self._read_headers(unknown)):
             if header != self._header:
                 names = self._ranges.names
-                raise DataFormatError(
-                    f"{names[shard]}: at byte 0, in the header: expected the columns of {names[self._first]}, "
-                    f"{self._header}, got {header}; make a source of each and join them with ConcatDataSource"
-                )
+                expected = f"the columns of {names[self._first]}, {self._header}"
+                advice = "make a source of each and join them with ConcatDataSource"
+                raise _wrong_header(names[shard], expected, f"{header}; {advice}")
             self._checked_headers[shard] = True
 
     def _decode(self, keys: NDArray[np.int64], spans: Sequence[bytes | memoryview]) -> list[Any]:
@@ -167,6 +165,8 @@ class CsvDataSource(TextDataSource):
     def fingerprint(self) -> dict[str, Any]:
         """The data's identity, without times, folders and addresses, the chosen columns and the encoding."""
         told = super().fingerprint()
-        if self._chosen is not None:
-            told["columns"] = self.columns
-        return told if self._encoding == "utf-8" else {**told, "encoding": self._encoding}
+        return told if self._chosen is None else {**told, "columns": self.columns}
+
+
+def _wrong_header(file: str, expected: str, got: str) -> DataFormatError:
+    return DataFormatError(f"{file}: at byte 0, in the header: expected {expected}, got {got}")

@@ -9,6 +9,7 @@ from json.scanner import make_scanner
 from typing import TYPE_CHECKING, Any
 
 from loaderkit._base.hints import refusing_foreign_arguments
+from loaderkit._base.numbers import true_or_false
 from loaderkit._codecs.scan import Malformed
 
 from .json_record import WRAPPED, decode_json, is_wrapped
@@ -87,9 +88,7 @@ class JsonLinesDataSource(TextDataSource):
         storage_options: Mapping[str, Any] | None = None,
         decode: bool = True,
     ) -> None:
-        if not isinstance(decode, bool):
-            raise TypeError(f"decode: expected True or False, got {decode!r}")
-        self._record = _decoded if decode else _parsed  # type: ignore[method-assign]
+        self._record = _decoded if true_or_false("decode", decode) else _parsed  # type: ignore[method-assign]
         super().__init__(
             paths, format=JsonLinesFormat(), index=index, cache=cache, storage_options=storage_options
         )

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._codecs.checksums import span_checksums
-from loaderkit._codecs.scan import Malformed, ReadAt, ShardScan
+from loaderkit._codecs.scan import Malformed, ReadAt, ShardScan, compressed_by
 
 # Bytes read at once. A window and its mask stay in a processor's cache; fewer bytes would take more calls of numpy.
 _WINDOW = 1 << 20
@@ -108,17 +108,9 @@ def _are_empty(
 
 def _text_start(window: bytes) -> int:
     """Where the text begins; Malformed where the bytes can't be text with a byte for a newline."""
-    for magic, library, command in (
-        (b"\x1f\x8b", "gzip", "gzip -d"),
-        (b"\x28\xb5\x2f\xfd", "zstd", "zstd -d"),
-        (b"\xfd7zXZ\x00", "xz", "xz -d"),
-    ):
-        if window.startswith(magic):
-            raise Malformed(
-                0,
-                f"expected text, got a file compressed by {library}",
-                f"its lines can't be read in any order; unpack it first: {command}",
-            )
+    if (name := compressed_by(window)) is not None:
+        remedy = f"its lines can't be read in any order; unpack it first: {name} -d"
+        raise Malformed(0, f"expected text, got a file compressed by {name}", remedy)
     if window.startswith((b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")):
         raise Malformed(0, "expected an encoding with a byte for a newline, got UTF-16 or UTF-32", _TO_UTF8)
     return len(BOM) if window.startswith(BOM) else 0

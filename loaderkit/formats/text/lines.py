@@ -65,8 +65,3 @@ class LinesDataSource(TextDataSource):
         if text.find("\n", 1) != len(text) - 1:
             raise ValueError("it has several lines")
         return text[1:-2] if text.endswith("\r\n") else text[1:-1]
-
-    def fingerprint(self) -> dict[str, Any]:
-        """The data's identity, without times, folders and addresses, and the encoding."""
-        told = super().fingerprint()
-        return told if self._encoding == "utf-8" else {**told, "encoding": self._encoding}

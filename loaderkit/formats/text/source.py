@@ -110,5 +110,10 @@ class TextDataSource(IndexedDataSource):
         how = f"{self._line} {place.record} doesn't begin and end where it did"
         return shard_changed(place.file, place.begin, how)
 
+    def fingerprint(self) -> dict[str, Any]:
+        """The data's identity, without times, folders and addresses, and the encoding."""
+        told = super().fingerprint()
+        return told if self._encoding == "utf-8" else {**told, "encoding": self._encoding}
+
 
 _first = itemgetter(0)

@@ -16,7 +16,7 @@ from loaderkit._codecs.checksums import (
     masked,
     span_checksums,
 )
-from loaderkit._codecs.scan import Malformed, ReadAt, ShardScan
+from loaderkit._codecs.scan import Malformed, ReadAt, ShardScan, compressed_by
 
 HEAD, TAIL = (
     12,
@@ -30,7 +30,6 @@ _CHECKSUM = struct.Struct("<I")
 _WINDOW, _PAGE, _JUMP = 1 << 20, 4096, 16384
 _TRUNCATED = "the file is truncated: get a new copy"
 _DAMAGED = "the file is damaged, or no TFRecord file: get a new copy"
-_COMPRESSED = {b"\x1f\x8b": ("gzip", "gzip -d"), b"\x28\xb5\x2f\xfd": ("zstd", "zstd -d")}
 
 
 class TFRecordFormat:
@@ -100,23 +99,15 @@ def _check_lengths(window: bytes, base: int, begins: NDArray[np.uint64]) -> None
 
 
 def _wrong_length(window: bytes, begin: int) -> Malformed:
-    compressed = None if begin else _compression(window)
-    if compressed:
-        library, command = compressed
-        return Malformed(
-            0, f"expected a TFRecord file, got one compressed by {library}", f"unpack it first: {command}"
-        )
+    # A length may begin with the same bytes.
+    name = None if begin else compressed_by(window)
+    if begin == 0 and window[0] & 0x0F == 8 and int.from_bytes(window[:2]) % 31 == 0:
+        name = "zlib"
+    if name is not None:
+        command = "pigz -dz" if name == "zlib" else f"{name} -d"
+        problem = f"expected a TFRecord file, got one compressed by {name}"
+        return Malformed(0, problem, f"unpack it first: {command}")
     return Malformed(begin, "expected the length of a record, got one with a wrong checksum", _DAMAGED)
-
-
-def _compression(window: bytes) -> tuple[str, str] | None:
-    """What a file was compressed by, and the command that unpacks it. A length may begin with the same bytes."""
-    for magic, names in _COMPRESSED.items():
-        if window.startswith(magic):
-            return names
-    if window[0] & 0x0F == 8 and int.from_bytes(window[:2]) % 31 == 0:
-        return "zlib", "pigz -dz"
-    return None
 
 
 def data_of(span: bytes | memoryview, *, verify: bool = False) -> bytes:

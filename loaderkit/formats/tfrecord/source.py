@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._base.hints import refusing_foreign_arguments
+from loaderkit._base.numbers import true_or_false
 from loaderkit._codecs.checksums import data_crc32c, has_fast_crc32c
-from loaderkit._codecs.record_codec import decode_record, decode_records
 from loaderkit._codecs.scan import Malformed
 from loaderkit.errors import DataFormatError
 from loaderkit.formats._index.check import shard_changed
 from loaderkit.formats._index.direct_spans import in_disk_order, lie_together
+from loaderkit.formats.decoded import decoded_records
 from loaderkit.formats.indexed import IndexedDataSource
 
 from .scanner import FRAME, HEAD, TAIL, TFRecordFormat, data_of, data_of_all, have_checksums, have_lengths
@@ -82,9 +83,7 @@ class TFRecordDataSource(IndexedDataSource):
             verify = has_fast_crc32c()
         elif verify:
             data_crc32c()  # an ImportError names the extra
-        if not isinstance(decode, bool):
-            raise TypeError(f"decode: expected True or False, got {decode!r}")
-        self._verify, self._decodes = verify, decode
+        self._verify, self._decodes = verify, true_or_false("decode", decode)
         super().__init__(
             paths, format=TFRecordFormat(), index=index, cache=cache, storage_options=storage_options
         )
@@ -97,16 +96,9 @@ class TFRecordDataSource(IndexedDataSource):
         data = self._read_data(keys)
         if not self._decodes:
             return data
-        try:
-            return decode_records(data)
-        except Malformed:
-            for key, one in zip(keys.tolist(), data):
-                try:
-                    decode_record(one)
-                except Malformed as error:
-                    place = self._record_place(key)
-                    raise DataFormatError(place.says(error.problem, HEAD + error.offset)) from error
-            raise
+        return decoded_records(
+            data, lambda place, offset: self._record_place(int(keys[place])).byte(HEAD + offset)
+        )
 
     def _read_data(self, keys: NDArray[np.int64]) -> list[Any]:
         if self._reads_parts and not self._ranges.waits:

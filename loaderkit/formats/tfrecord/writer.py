@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from loaderkit._codecs.checksums import crc32c_of_integer, data_crc32c, masked
-from loaderkit.formats._writing.byte_file import ByteFile
-from loaderkit.formats._writing.record_bytes import RecordBytes
+from loaderkit.formats._writing.byte_file import ByteFile, RecordBytes
 from loaderkit.formats._writing.write_format import RecordEncoder, ShardWriter
 
 _HEAD, _TAIL = struct.Struct("<QI"), struct.Struct("<I")

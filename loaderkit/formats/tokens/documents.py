@@ -3,10 +3,9 @@
 import hashlib
 import os
 import zlib
-from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,15 +14,12 @@ from loaderkit._base.block_checksums import BLOCK_BYTES, CheckedBlocks, damaged
 from loaderkit._base.system.descriptors import above_standard
 from loaderkit._storage.addresses import is_remote, redacted
 from loaderkit._storage.open_ranges import open_ranges
-from loaderkit._storage.range_reader import RangeReader
+from loaderkit._storage.range_reader import RangeReader, read_range
 from loaderkit.errors import DataFormatError
 from loaderkit.formats.npy import array_header, array_place
 
 from .document_layout import MOST_JSON, OFFSETS_HEAD, TokenFileEnd, token_file_end
-from .integers import Integers, one_file, open_integers
-
-if TYPE_CHECKING:
-    from loaderkit._storage.cache.settings import Cache
+from .integers import FileAccess, Integers, one_file, open_integers
 
 ADVICE = "write it again with lk.write, or get a new copy"
 
@@ -44,29 +40,23 @@ class TokenDocuments:
     digest: str | None
 
 
-def open_documents(
-    given: Any,
-    *,
-    storage_options: Mapping[str, Any] | None = None,
-    cache: "Cache | None" = None,
-    mmap: bool = True,
-) -> TokenDocuments:
+def open_documents(given: Any, access: FileAccess) -> TokenDocuments:
     """What a token file holds.
 
     Args:
         given: the name of the file or object. DataFormatError where it isn't a token file, or was truncated;
             ChecksumError where its offsets aren't those that were written.
-        storage_options, cache, mmap: as `open_integers` takes them.
+        access: of it.
     """
     if not isinstance(given, str | os.PathLike):
         raise ValueError(
             "offsets: expected integers (documents + 1,) beside an array of tokens, got None; for lengths of documents "
             "give np.concatenate([[0], np.cumsum(lengths)])"
         )
-    path = one_file("tokens", given, storage_options)
+    path = one_file("tokens", given, access.storage_options)
     name = redacted(path)
-    mapped = mmap and not is_remote(path)
-    with closing(open_ranges([path], storage_options=storage_options)) as ranges:
+    mapped = access.mmap and not is_remote(path)
+    with closing(open_ranges([path], storage_options=access.storage_options)) as ranges:
         size = ranges.version(0).size
         end = token_file_end(_read(ranges, max(0, size - MOST_JSON), size))
         if end is None:
@@ -94,9 +84,7 @@ def open_documents(
         blocks = -(-nbytes // BLOCK_BYTES)
         checksums, of_offsets = table[:-blocks], table[-blocks:]
         CheckedBlocks(name, offsets.view(np.uint8), of_offsets, offset=begin, advice=ADVICE).check_all()
-    tokens = open_integers(
-        "tokens", path, storage_options=storage_options, cache=cache, mmap=mmap, has_head=True
-    )
+    tokens = open_integers("tokens", path, access, has_head=True)
     if len(tokens) != offsets[-1] or end.dtype not in (None, tokens.dtype.str):
         wanted = f"{offsets[-1]} tokens" + (f" of {end.dtype}" if end.dtype else "")
         raise DataFormatError(
@@ -118,6 +106,4 @@ def _checksums(name: str, ranges: RangeReader, end: TokenFileEnd) -> NDArray[np.
 
 
 def _read(ranges: RangeReader, begin: int, end: int) -> bytes:
-    if begin >= end:
-        return b""
-    return bytes(ranges.read(*(np.array([place]) for place in (0, begin, end)))[0])
+    return read_range(ranges, 0, begin, end) if begin < end else b""

@@ -1,10 +1,10 @@
 """Integers in one file, usually an object of a server, read by ranges: a .npy file, or a file of bare numbers."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,15 +12,13 @@ from numpy.typing import NDArray
 from loaderkit._base.block_checksums import BLOCK_BYTES, CheckedBlocks
 from loaderkit._storage.addresses import redacted
 from loaderkit._storage.open_ranges import open_ranges
-from loaderkit._storage.range_reader import ObjectVersion, RangeReader
+from loaderkit._storage.range_reader import ObjectVersion, RangeReader, SpanReader, read_range
 from loaderkit._storage.read_plan import REMOTE_GAP, plan_reads, slices_of
-from loaderkit._storage.span_reader import SpanReader
 from loaderkit.formats._index.check import sample_of
 from loaderkit.formats.indexed import REMOTE_READ_AHEAD, cached_spans
 from loaderkit.formats.npy import HEAD_BYTES, place_of_integers
 
-if TYPE_CHECKING:
-    from loaderkit._storage.cache.settings import Cache
+from .integers import FileAccess
 
 IntArray = NDArray[np.int64]
 
@@ -43,31 +41,23 @@ class TokenFile:
         path: the whole name of the object. FileNotFoundError where it is missing, DataFormatError where it isn't a .npy
             file, or was truncated.
         dtype: of the numbers in a file of bare ones; None reads the head of a .npy file.
-        storage_options: of the storage; shown nowhere.
-        cache: keeps chunks of the object on the disk.
+        access: of the object.
 
     path: as it may be shown.
     """
 
-    def __init__(
-        self,
-        path: str,
-        dtype: np.dtype[Any] | None,
-        *,
-        storage_options: Mapping[str, Any] | None = None,
-        cache: "Cache | None" = None,
-    ) -> None:
-        self.path = redacted(path)
-        with closing(open_ranges([path], storage_options=storage_options)) as ranges:
+    def __init__(self, path: str, dtype: np.dtype[Any] | None, access: FileAccess) -> None:
+        self.path, options = redacted(path), access.storage_options
+        with closing(open_ranges([path], storage_options=options)) as ranges:
             version = ranges.version(0)
-        self._ranges = open_ranges([path], storage_options=storage_options, expected=[version], max_gap=0)
+        self._ranges = open_ranges([path], storage_options=options, expected=[version], max_gap=0)
         head = b""
         if dtype is None:
-            (head,) = map(bytes, self._ranges.read(*_spans(0, min(version.size, HEAD_BYTES))))
+            head = read_range(self._ranges, 0, 0, min(version.size, HEAD_BYTES))
         self._begin, self.shape, self.dtype = place_of_integers(self.path, version.size, head, dtype)
         self._pages: SpanReader | None = None
-        if cache is not None:
-            self._pages = cached_spans(_pages_of(self._ranges, version), self._ranges, cache)
+        if access.cache is not None:
+            self._pages = cached_spans(_pages_of(self._ranges, version), self._ranges, access.cache)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -240,7 +230,3 @@ def _pages_of(ranges: RangeReader, version: ObjectVersion) -> FilePages:
     told = hashlib.sha256(f"{version.size} {version.tag} ".encode())
     told.update(sample_of(ranges, 0, version.size))
     return FilePages(version.size, told.hexdigest(), _PAGES)
-
-
-def _spans(begin: int, end: int) -> tuple[IntArray, IntArray, IntArray]:
-    return np.array([0]), np.array([begin]), np.array([end])

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from loaderkit._base.system.descriptors import above_standard
 from loaderkit._storage.addresses import is_remote, redacted
+from loaderkit._storage.open_ranges import check_storage_options
 from loaderkit._storage.patterns import file_parts
 from loaderkit.formats.npy import HEAD_BYTES, place_of_integers
 
@@ -20,15 +22,21 @@ if TYPE_CHECKING:
 Integers: TypeAlias = "NDArray[Any] | TokenFile"
 
 
+@dataclass(frozen=True, slots=True)
+class FileAccess:
+    """How files and objects of integers are read.
+
+    storage_options: of the server; shown nowhere. cache: keeps chunks of objects on the disk. mmap: False reads a local
+    file as one of a server is read.
+    """
+
+    storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
+    cache: "Cache | None" = None
+    mmap: bool = True
+
+
 def open_integers(
-    name: str,
-    given: Any,
-    dtype: DTypeLike | None = None,
-    *,
-    storage_options: Mapping[str, Any] | None = None,
-    cache: "Cache | None" = None,
-    mmap: bool = True,
-    has_head: bool | None = None,
+    name: str, given: Any, access: FileAccess, dtype: DTypeLike | None = None, *, has_head: bool | None = None
 ) -> Integers:
     """The integers (n,): an array as it is, that of a local file mapped, an object to be read by ranges.
 
@@ -36,9 +44,8 @@ def open_integers(
         name: of the argument, for errors.
         given: an array, or the name of a file or object. TypeError where it hasn't integers of this machine's byte
             order in one dimension.
+        access: of the file or object.
         dtype: of the numbers in a file without a head.
-        storage_options, cache: as `TokenFile` takes them.
-        mmap: False reads a local file as one of a server is read.
         has_head: whether the file is a .npy file; None where its name says it.
     """
     if not isinstance(given, str | os.PathLike):
@@ -46,20 +53,25 @@ def open_integers(
         if array.ndim == 1 and not array.size and not isinstance(given, np.ndarray):
             array = array.astype(np.int64)  # numpy takes an empty list for floats
         return _checked(name, array)
-    options: object = storage_options  # of any type, whatever the annotation says
-    if not isinstance(options, Mapping | None):
-        raise TypeError(
-            f"storage_options: expected a dict of option -> value, got a {type(options).__name__}"
-        )
-    path = one_file(name, given, storage_options)
+    check_storage_options(access.storage_options)
+    path = one_file(name, given, access.storage_options)
     bare = None if has_head else _bare_dtype(name, path, dtype)
-    if mmap and not is_remote(path):
+    if access.mmap and not is_remote(path):
         return _mapped(name, path, bare)
     from .file import TokenFile
 
-    file = TokenFile(path, bare, storage_options=storage_options, cache=cache)
+    file = TokenFile(path, bare, access)
     _check_kind(name, file.dtype, file.shape)
     return file
+
+
+def in_memory(integers: Integers) -> NDArray[Any]:
+    """The integers (n,) as an array, those of a server read."""
+    if isinstance(integers, np.ndarray):
+        return integers
+    read = np.empty(len(integers), integers.dtype)
+    integers.whole(read)
+    return read
 
 
 def one_file(name: str, given: Any, storage_options: Mapping[str, Any] | None = None) -> str:

@@ -8,8 +8,9 @@ several modalities have an int8 for each sequence behind that, which isn't read.
 
 import os
 import struct
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +18,7 @@ from numpy.typing import NDArray
 from loaderkit._storage.addresses import is_remote, redacted
 from loaderkit.errors import DataFormatError
 
-from .integers import Integers, one_file, open_integers
-
-if TYPE_CHECKING:
-    from loaderkit._storage.cache.settings import Cache
+from .integers import FileAccess, Integers, in_memory, one_file, open_integers
 
 MAGIC = b"MMIDIDX\x00\x00"
 _HEAD = struct.Struct("<9sQBQQ")
@@ -28,24 +26,16 @@ _DTYPES = {1: "u1", 2: "i1", 3: "<i2", 4: "<i4", 5: "<i8", 8: "<u2"}  # 6 and 7 
 _CHECKED_AT_ONCE = 1 << 20  # entries of a table, so that checking a table of any length takes 8 MB
 
 
-def read_megatron(
-    path: str | os.PathLike[str],
-    *,
-    cache: "Cache | None" = None,
-    storage_options: Mapping[str, Any] | None = None,
-) -> tuple[Integers, NDArray[np.int64]]:
+def read_megatron(path: str | os.PathLike[str], access: FileAccess) -> tuple[Integers, NDArray[np.int64]]:
     """The tokens, mapped or to be read by ranges, and the offsets of the documents in them (documents + 1,).
 
     Args:
         path: the prefix of both files, or the name of either. DataFormatError naming the file and what is wrong.
-        cache, storage_options: as `TokenFile` takes them.
+        access: of both.
     """
-    index, data = _pair(one_file("path", path, storage_options))
-    table = open_integers("path", index, np.uint8, storage_options=storage_options)
-    if not isinstance(table, np.ndarray):
-        remote, table = table, np.empty(len(table), np.uint8)
-        remote.whole(table)
-    table = np.asarray(table)
+    index, data = _pair(one_file("path", path, access.storage_options))
+    opened = open_integers("path", index, replace(access, cache=None), np.uint8)
+    table = np.asarray(in_memory(opened))
     index = redacted(index)
     head = table[: _HEAD.size].tobytes()
     if len(head) < _HEAD.size or head[: len(MAGIC)] != MAGIC:
@@ -70,7 +60,7 @@ def read_megatron(
     pointers = np.frombuffer(table, "<i8", sequences, ends[1])
     firsts = np.frombuffer(table, "<i8", entries, ends[2])
     end = _check_sequences(index, sizes, pointers, dtype.itemsize)
-    tokens = open_integers("path", data, dtype, storage_options=storage_options, cache=cache)
+    tokens = open_integers("path", data, access, dtype)
     if (nbytes := len(tokens) * dtype.itemsize) != end:
         raise DataFormatError(
             f"{redacted(data)}: expected {end} bytes, as {index} says, got {nbytes}; the files aren't of one data set, "

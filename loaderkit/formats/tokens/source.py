@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from reprlib import repr as _short
 from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from loaderkit._base.block_checksums import CheckedBlocks
 from loaderkit._base.former_arguments import former_arguments
+from loaderkit._base.numbers import true_or_false
 from loaderkit._source.content import content_hash, sampled_keys
 from loaderkit._source.record_key import check_key, check_keys
 from loaderkit._storage.addresses import redacted
@@ -20,7 +22,7 @@ from loaderkit.sources.shared_arrays import MappedArray, SharedArrays
 
 from .document_layout import OFFSETS_HEAD
 from .documents import ADVICE, open_documents
-from .integers import Integers, open_integers
+from .integers import FileAccess, Integers, in_memory, open_integers
 from .megatron import read_megatron
 
 if TYPE_CHECKING:
@@ -75,20 +77,17 @@ class TokenDataSource:
         cache: Cache | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        if not isinstance(mmap, bool):
-            raise TypeError(f"mmap: expected True or False, got {_short(mmap)}")
+        access = FileAccess(storage_options, cache, true_or_false("mmap", mmap))
         if offsets is None:
-            whole = open_documents(tokens, storage_options=storage_options, cache=cache, mmap=mmap)
+            whole = open_documents(tokens, access)
             named = whole.feature if feature is None else feature
             try:
                 self._hold(whole.tokens, whole.offsets, named, whole.checksums, whole.digest)
             except ValueError as error:  # an older file, without checksums
                 raise DataFormatError(f"{redacted(os.fspath(tokens))}: {error}; {ADVICE}") from error
             return
-        one = open_integers("tokens", tokens, dtype, storage_options=storage_options, cache=cache, mmap=mmap)
-        places = _read(
-            open_integers("offsets", offsets, np.int64, storage_options=storage_options, mmap=mmap)
-        )
+        one = open_integers("tokens", tokens, access, dtype)
+        places = in_memory(open_integers("offsets", offsets, replace(access, cache=None), np.int64))
         try:
             self._hold(one, places, "tokens" if feature is None else feature)
         except ValueError as error:
@@ -131,7 +130,7 @@ class TokenDataSource:
             feature: name of the tokens in a record.
             cache, storage_options: as for the class.
         """
-        tokens, offsets = read_megatron(path, cache=cache, storage_options=storage_options)
+        tokens, offsets = read_megatron(path, FileAccess(storage_options, cache))
         source = cls.__new__(cls)
         source._hold(tokens, offsets, feature)
         return source
@@ -307,14 +306,6 @@ def _check_offsets(offsets: NDArray[Any], tokens: int) -> None:
         raise ValueError(
             f"offsets: expected numbers from 0 to {tokens}, the number of tokens, got {offsets[0]} to {last}"
         )
-
-
-def _read(integers: Integers) -> NDArray[Any]:
-    if isinstance(integers, np.ndarray):
-        return integers
-    read = np.empty(len(integers), integers.dtype)
-    integers.whole(read)
-    return read
 
 
 def _held(integers: Integers) -> MappedArray | SharedArrays | TokenFile:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from loaderkit._base.extras import missing_library
+from loaderkit._base.numbers import true_or_false
 from loaderkit.transforms.base import Map
 
 from .image_spec import IMAGES, SPECS, ImageSpec
@@ -61,8 +62,7 @@ literal for int() with base 10: b'cat')
             object.__setattr__(self, "only", _names(self.only))
         if self.handlers is not None:
             object.__setattr__(self, "handlers", _handlers(self.handlers))
-        if not isinstance(self.upright, bool):
-            raise TypeError(f"upright: expected True or False, got {_short(self.upright)}")
+        true_or_false("upright", self.upright)
 
     def map(self, element: Any) -> dict[str, Any]:
         """The record with its fields decoded."""

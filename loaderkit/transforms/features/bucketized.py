@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from loaderkit._base.numbers import number
+from loaderkit._base.numbers import number, true_or_false
 
 from .column_map import ColumnMap, id_dtype, numbers_at, optional_number
 from .stats_file import StatsFile, column_stats
@@ -44,8 +44,7 @@ class Bucketized(ColumnMap):
             raise ValueError(
                 f"boundaries: expected finite numbers that increase, got {_short(self.boundaries)}"
             )
-        if not isinstance(self.right, bool):
-            raise TypeError(f"right: expected True or False, got {_short(self.right)}")
+        true_or_false("right", self.right)
         self._set(boundaries=tuple(given), default=optional_number("default", self.default), _edges=edges)
         self._set(dtype=id_dtype(self.dtype, self.num_buckets))
 

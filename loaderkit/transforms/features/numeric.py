@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from loaderkit._base.numbers import number
+from loaderkit._base.numbers import number, true_or_false
 
 from .column_map import ColumnMap, checked_dtype, numbers_at, optional_number
 from .stats_file import StatsFile, column_stats
@@ -57,8 +57,7 @@ class Numeric(ColumnMap):
             raise ValueError("min, max: expected both or none, got one of them")
         if self.min is not None and (self.mean is not None or self.std is not None):
             raise ValueError("min, max: expected them without mean and std, got both; give one pair")
-        if not isinstance(self.log1p, bool):
-            raise TypeError(f"log1p: expected True or False, got {_short(self.log1p)}")
+        true_or_false("log1p", self.log1p)
         low, wide = np.asarray(self.mean or 0.0), np.asarray(1.0 if self.std is None else self.std)
         if self.min is not None and self.max is not None:
             low, wide = np.asarray(self.min), np.asarray(self.max) - np.asarray(self.min)

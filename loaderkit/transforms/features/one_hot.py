@@ -1,12 +1,11 @@
 """Ids as vectors of zeros and ones."""
 
 from dataclasses import dataclass, field
-from reprlib import repr as _short
 from typing import Any
 
 import numpy as np
 
-from loaderkit._base.numbers import at_least
+from loaderkit._base.numbers import at_least, true_or_false
 
 from .column_map import ColumnMap, checked_dtype, ids_at
 
@@ -73,8 +72,7 @@ class MultiHot(ColumnMap):
             num_classes=at_least("num_classes", self.num_classes, 1),
             dtype=str(checked_dtype(self.dtype, "biuf", "a type of numbers or bool")),
         )
-        if not isinstance(self.count, bool):
-            raise TypeError(f"count: expected True or False, got {_short(self.count)}")
+        true_or_false("count", self.count)
 
     def of(self, leaf: Any) -> np.ndarray:
         """The vectors."""

@@ -57,12 +57,6 @@ def choice(name: str, value: Any, known: Collection[str]) -> None:
         raise ValueError(f"{name}: expected one of {sorted(known)}, got {_short(value)}")
 
 
-def boolean(name: str, value: Any) -> None:
-    """Raises TypeError unless `value` is True or False."""
-    if not isinstance(value, bool):
-        raise TypeError(f"{name}: expected True or False, got {_short(value)}")
-
-
 def leaf_key(key: Any) -> None:
     """Raises TypeError for a key that isn't hashable, such as a list or a slice."""
     try:

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from loaderkit._base.numbers import true_or_false
 from loaderkit.transforms.base import Map, RandomMap
 
-from .arguments import boolean, choice, finite, interval, leaf_key, size_pair
+from .arguments import choice, finite, interval, leaf_key, size_pair
 from .decode import check_decoder
 from .decoders import Pixels, as_bytes, decode_jpeg, decode_other
 from .header import read_header
@@ -32,7 +33,7 @@ class _Crop:
         leaf_key(self.key)
         size_pair("size", self.size)
         choice("interpolation", self.interpolation, INTERPOLATIONS)
-        boolean("reduced", self.reduced)
+        true_or_false("reduced", self.reduced)
         check_decoder(type(self).__name__, self.decoder, self.upright)
 
     def _cropped(self, data: Any, choose: Callable[[int, int], Region]) -> Pixels:

@@ -4,9 +4,10 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
+from loaderkit._base.numbers import true_or_false
 from loaderkit.transforms.base import Map
 
-from .arguments import boolean, choice, installed, leaf_key
+from .arguments import choice, installed, leaf_key
 from .decoders import DECODERS, NEEDS, Pixels, as_bytes, decode_jpeg, decode_other
 from .header import read_header
 from .leaf import with_leaf
@@ -16,7 +17,7 @@ from .region import Region, turn_of
 def check_decoder(operation: str, decoder: str, upright: bool) -> None:
     """Checks the arguments that all decoding operations have, and that the decoder's libraries are installed."""
     choice("decoder", decoder, DECODERS)
-    boolean("upright", upright)
+    true_or_false("upright", upright)
     installed(f"{operation}(decoder={decoder!r})", *NEEDS[decoder])
 
 

@@ -318,9 +318,9 @@ def test_optional_libraries_are_imported_where_they_are_used():
 
 
 def test_array_record_is_read_and_written_by_its_format():
-    """And by the demo, which writes as a user does."""
+    """The demo writes by lk.write, as a user does."""
     files_with_it = {place_of(module_name(f.file)) for f in all_imports() if f.top == "array_record"}
-    assert {name.rpartition(".")[0] for name in files_with_it} == {"formats.array_record", "cli.demo"}
+    assert {name.rpartition(".")[0] for name in files_with_it} == {"formats.array_record"}
 
 
 def test_the_log_says_the_packages_name_once():

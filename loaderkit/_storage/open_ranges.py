@@ -1,7 +1,8 @@
 """A reader of ranges for the shards of one set, by their names."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from .addresses import is_remote
 from .local_files import LocalFiles
@@ -9,6 +10,9 @@ from .range_reader import ObjectVersion, RangeReader
 from .read_plan import REMOTE_GAP
 from .remote_objects import Refresh, RemoteObjects
 from .versions import OnOtherVersion
+
+if TYPE_CHECKING:
+    from .cache.settings import Cache
 
 
 def all_remote(names: Sequence[str]) -> bool:
@@ -24,6 +28,19 @@ def all_remote(names: Sequence[str]) -> bool:
             "of the latter; make a source of each and join them with ConcatDataSource"
         )
     return remote > 0
+
+
+@dataclass(frozen=True, slots=True)
+class FileAccess:
+    """How a file or an object is read.
+
+    storage_options: of the server; shown nowhere. cache: keeps chunks of objects on the disk. mmap: False reads a local
+    file as one of a server is read.
+    """
+
+    storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
+    cache: "Cache | None" = None
+    mmap: bool = True
 
 
 def check_storage_options(options: object) -> None:

@@ -7,7 +7,7 @@ import fsspec
 import numpy as np
 import pytest
 
-from loaderkit._storage import attempts, remote_objects
+from loaderkit._storage import fetching, remote_objects
 from loaderkit._storage.open_ranges import open_ranges
 from loaderkit._storage.patterns import file_parts
 from loaderkit.errors import FileChangedError, StorageError
@@ -57,7 +57,7 @@ def test_patterns_are_listed(memory):
 
 def test_a_failing_file_system(memory, monkeypatch):
     """Its errors are tried again where they may pass, and shown without addresses' secrets."""
-    monkeypatch.setattr(attempts, "PAUSE_S", 0.001)
+    monkeypatch.setattr(fetching, "PAUSE_S", 0.001)
     fails = iter(
         [OSError("GET ftp://me:secret@host/a?sig=secret"), None, *[ValueError("key is topsecret")] * 9]
     )

@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 
-from loaderkit._storage import attempts, object_client, remote_objects
+from loaderkit._storage import fetching, object_client, remote_objects
 from loaderkit._storage.fetch_threads import FetchThreads
 from loaderkit._storage.fetching import FetchError, Refusal
 from loaderkit._storage.open_ranges import open_ranges
@@ -25,7 +25,7 @@ QUICK = {"connect_timeout": "1s", "read_timeout": "300ms", "timeout": "400ms"}
 @pytest.fixture
 def server(range_server, tmp_path, monkeypatch):
     """A server of two files; pauses between attempts are short."""
-    monkeypatch.setattr(attempts, "PAUSE_S", 0.001)
+    monkeypatch.setattr(fetching, "PAUSE_S", 0.001)
     (tmp_path / "a.bin").write_bytes(A)
     (tmp_path / "b.bin").write_bytes(B)
     return range_server(tmp_path)
@@ -59,7 +59,7 @@ def test_what_is_not_needed_any_more_is_not_tried_again():
         raise FetchError(Refusal.AGAIN, "HTTP status 503")
 
     with pytest.raises(FetchError, match="503"):
-        attempts.tried(work, ended=ended)
+        fetching.tried(work, ended=ended)
     assert len(calls) == 1
 
 

@@ -132,18 +132,22 @@ def header_of(totals: Totals) -> dict[str, Any]:
     }
 
 
-def shard_sections(totals: Totals) -> list[SectionShape]:
+def shard_arrays(totals: Totals) -> dict[str, NDArray[Any]]:
     """The sections that each index has."""
-    shards = len(totals.records)
-    return [
-        SectionShape("shard_end", "<i8", (shards,)),
-        SectionShape("shard_size", "<i8", (shards,)),
-        SectionShape("shard_sample", "|u1", (shards, 16)),
-        SectionShape("shard_name_end", "<i8", (shards,)),
-        SectionShape("shard_name", "|u1", (sum(map(len, totals.names)),)),
-        SectionShape("shard_tag_end", "<i8", (shards,)),
-        SectionShape("shard_tag", "|u1", (sum(map(len, totals.tags)),)),
-    ]
+    arrays: dict[str, NDArray[Any]] = {
+        "shard_end": np.cumsum(totals.records, dtype=np.int64),
+        "shard_size": np.array(totals.sizes, np.int64),
+        "shard_sample": np.frombuffer(b"".join(totals.samples), np.uint8).reshape(-1, 16),
+    }
+    for name, texts in (("shard_name", totals.names), ("shard_tag", totals.tags)):
+        arrays[f"{name}_end"] = np.cumsum([len(text) for text in texts], dtype=np.int64)
+        arrays[name] = np.frombuffer(b"".join(texts), np.uint8)
+    return arrays
+
+
+def shard_sections(totals: Totals) -> list[SectionShape]:
+    """Their shapes."""
+    return [SectionShape(name, each.dtype.str, each.shape) for name, each in shard_arrays(totals).items()]
 
 
 def _sections(totals: Totals) -> list[SectionShape]:
@@ -173,12 +177,8 @@ def _sections(totals: Totals) -> list[SectionShape]:
 
 
 def write_shards(writer: SectionWriter, totals: Totals) -> None:
-    writer.append("shard_end", np.cumsum(totals.records, dtype=np.int64))
-    writer.append("shard_size", np.array(totals.sizes, np.int64))
-    writer.append("shard_sample", np.frombuffer(b"".join(totals.samples), np.uint8).reshape(-1, 16))
-    for name, texts in (("shard_name", totals.names), ("shard_tag", totals.tags)):
-        writer.append(f"{name}_end", np.cumsum([len(text) for text in texts], dtype=np.int64))
-        writer.append(name, np.frombuffer(b"".join(texts), np.uint8))
+    for name, each in shard_arrays(totals).items():
+        writer.append(name, each)
 
 
 def _write_records(

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from loaderkit._base.block_checksums import BLOCK_BYTES, CheckedBlocks, damaged
 from loaderkit._base.system.descriptors import above_standard
 from loaderkit._storage.addresses import is_remote, redacted
-from loaderkit._storage.open_ranges import open_ranges
+from loaderkit._storage.open_ranges import FileAccess, open_ranges
 from loaderkit._storage.range_reader import RangeReader, read_range
 from loaderkit.errors import DataFormatError
 from loaderkit.formats.npy import array_header, array_place
 
 from .document_layout import MOST_JSON, OFFSETS_HEAD, TokenFileEnd, token_file_end
-from .integers import FileAccess, Integers, one_file, open_integers
+from .integers import Integers, one_file, open_integers
 
 ADVICE = "write it again with lk.write, or get a new copy"
 

@@ -11,14 +11,12 @@ from numpy.typing import NDArray
 
 from loaderkit._base.block_checksums import BLOCK_BYTES, CheckedBlocks
 from loaderkit._storage.addresses import redacted
-from loaderkit._storage.open_ranges import open_ranges
+from loaderkit._storage.open_ranges import FileAccess, open_ranges
 from loaderkit._storage.range_reader import ObjectVersion, RangeReader, SpanReader, read_range
 from loaderkit._storage.read_plan import REMOTE_GAP, plan_reads, slices_of
 from loaderkit.formats._index.check import sample_of
 from loaderkit.formats.indexed import REMOTE_READ_AHEAD, cached_spans
 from loaderkit.formats.npy import HEAD_BYTES, place_of_integers
-
-from .integers import FileAccess
 
 IntArray = NDArray[np.int64]
 

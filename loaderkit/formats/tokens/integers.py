@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -10,29 +9,14 @@ from numpy.typing import DTypeLike, NDArray
 
 from loaderkit._base.system.descriptors import above_standard
 from loaderkit._storage.addresses import is_remote, redacted
-from loaderkit._storage.open_ranges import check_storage_options
+from loaderkit._storage.open_ranges import FileAccess, check_storage_options
 from loaderkit._storage.patterns import file_parts
 from loaderkit.formats.npy import HEAD_BYTES, place_of_integers
 
 if TYPE_CHECKING:
-    from loaderkit._storage.cache.settings import Cache
-
     from .file import TokenFile
 
 Integers: TypeAlias = "NDArray[Any] | TokenFile"
-
-
-@dataclass(frozen=True, slots=True)
-class FileAccess:
-    """How files and objects of integers are read.
-
-    storage_options: of the server; shown nowhere. cache: keeps chunks of objects on the disk. mmap: False reads a local
-    file as one of a server is read.
-    """
-
-    storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
-    cache: "Cache | None" = None
-    mmap: bool = True
 
 
 def open_integers(

@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._storage.addresses import is_remote, redacted
+from loaderkit._storage.open_ranges import FileAccess
 from loaderkit.errors import DataFormatError
 
-from .integers import FileAccess, Integers, in_memory, one_file, open_integers
+from .integers import Integers, in_memory, one_file, open_integers
 
 MAGIC = b"MMIDIDX\x00\x00"
 _HEAD = struct.Struct("<9sQBQQ")

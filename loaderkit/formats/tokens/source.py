@@ -17,12 +17,13 @@ from loaderkit._base.numbers import true_or_false
 from loaderkit._source.content import content_hash, sampled_keys
 from loaderkit._source.record_key import check_key, check_keys
 from loaderkit._storage.addresses import redacted
+from loaderkit._storage.open_ranges import FileAccess
 from loaderkit.errors import DataFormatError
 from loaderkit.sources.shared_arrays import MappedArray, SharedArrays
 
 from .document_layout import OFFSETS_HEAD
 from .documents import ADVICE, open_documents
-from .integers import FileAccess, Integers, in_memory, open_integers
+from .integers import Integers, in_memory, open_integers
 from .megatron import read_megatron
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from loaderkit._base.extras import missing_library
+from loaderkit._base.extras import library
 
 from .fetching import Fetched, FetchError, Refusal, without_secrets
 from .range_reader import ObjectVersion, plain_tag
@@ -85,12 +85,9 @@ def open_filesystem(name: str, options: Mapping[str, Any]) -> tuple[Any, str]:
         name: with its scheme, or with several, as in "simplecache::ftp://host/a.tar".
         options: the file system's own.
     """
-    try:
-        from fsspec.core import url_to_fs
-    except ImportError as error:
-        scheme = name.partition("://")[0]
-        raise missing_library(f"{scheme}: reading its objects needs", "fsspec", "remote") from error
-    system, path = url_to_fs(name, **{key: value for key, value in options.items() if key != "etags"})
+    needs = f"{name.partition('://')[0]}: reading its objects needs"
+    own = {key: value for key, value in options.items() if key != "etags"}
+    system, path = library("fsspec.core", needs, "remote").url_to_fs(name, **own)
     return system, path
 
 

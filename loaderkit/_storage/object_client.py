@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from loaderkit._base.extras import missing_library
+from loaderkit._base.extras import library
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -65,12 +65,7 @@ def open_client(address: str, options: Mapping[str, Any]) -> "ObjectStore":
         address: what `split_name` gave.
         options: the user's, in obstore's names; those of its ClientConfig stand beside the store's own.
     """
-    try:
-        from obstore import store as stores
-    except ImportError as error:
-        raise missing_library(
-            f"{address.partition(':')[0]}: reading objects needs", "obstore", "remote"
-        ) from error
+    stores = library("obstore.store", f"{address.partition(':')[0]}: reading objects needs", "remote")
     if forked():
         raise RuntimeError(
             "obstore can't be used in a process that was forked from one that used it; start processes by spawn"

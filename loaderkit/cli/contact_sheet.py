@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from loaderkit._base.extras import missing_library
+from loaderkit._base.extras import library
 
 from .cards import Card
 
@@ -60,10 +60,7 @@ def contact_sheet(cards: Sequence[Card], title: str, subtitle: str) -> bytes:
 
 
 def _require_pillow() -> None:
-    try:
-        import PIL  # noqa: F401
-    except ImportError as error:
-        raise missing_library("pictures need", "Pillow", "cli") from error
+    library("PIL", "pictures need", "cli", package="Pillow")
 
 
 def _draw_card(sheet: "Picture", draw: "Drawing", card: Card, left: int, top: int) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from loaderkit._base.closing import Closing
-from loaderkit._base.extras import missing_library
+from loaderkit._base.extras import library
 from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._base.numbers import true_or_false
@@ -205,10 +205,7 @@ def _shared(path: str, file: str) -> _Environment:
 
 
 def _open(path: str, file: str) -> Any:
-    try:
-        import lmdb
-    except ImportError as error:
-        raise missing_library("LMDB databases need", "lmdb", "lmdb") from error
+    lmdb = library("lmdb", "LMDB databases need", "lmdb")
     try:
         environment = lmdb.open(
             path, subdir=os.path.isdir(path), readonly=True, lock=False, readahead=False, meminit=False

@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from loaderkit._base.closing import Closing
-from loaderkit._base.extras import missing_library
+from loaderkit._base.extras import library
 from loaderkit._base.numbers import true_or_false
 from loaderkit._source.fingerprint import fingerprint_of
 from loaderkit.errors import DataFormatError
@@ -166,8 +166,5 @@ def _kinds(decoders: Any) -> Any:
 
 
 def _tfds() -> Any:
-    try:
-        import tensorflow_datasets
-    except ImportError as error:
-        raise missing_library("lk.formats.TfdsDataSource needs", "tensorflow-datasets", "tfds") from error
-    return tensorflow_datasets
+    name = "tensorflow-datasets"
+    return library("tensorflow_datasets", "lk.formats.TfdsDataSource needs", "tfds", package=name)

@@ -27,11 +27,9 @@ def write_index(paths: Sequence[str], format_name: str | None, worker_count: int
         format_name: of the files; None where they have no records.
         worker_count: processes for more than 256 MB, as `build_index` takes them.
     """
-    if (scanner := _scanner(format_name)) is None or not has_fast_crc32c():
-        return ""
-    shards = ShardSet(paths)
-    index = _path(shards, scanner)
-    if not is_free(index, shards, scanner):
+    scanner, shards = _scanner(format_name), ShardSet(paths)
+    index = _free_path(shards, scanner)
+    if scanner is None or not index or not has_fast_crc32c():
         return ""
     try:
         with locked_folder(f"{index}.parts"):  # sources that are opened wait
@@ -56,12 +54,7 @@ def drop_index(paths: Sequence[str], format_name: str | None) -> str:
     Args:
         paths, format_name: of the files, as `write_index` takes them.
     """
-    if (scanner := _scanner(format_name)) is None:
-        return ""
-    shards = ShardSet(paths)
-    index = _path(shards, scanner)
-    if not is_free(index, shards, scanner):
-        return ""
+    index = _free_path(ShardSet(paths), _scanner(format_name))
     if os.path.lexists(index):
         os.unlink(index)
     return index
@@ -75,5 +68,9 @@ def _scanner(format_name: str | None) -> Scanner | None:
     return scanner
 
 
-def _path(shards: ShardSet, scanner: Scanner) -> str:
-    return path_beside(shards, blocks=isinstance(scanner, BlocksFormat))
+def _free_path(shards: ShardSet, scanner: Scanner | None) -> str:
+    """Where the index goes; "" for files without, and where another file has the name."""
+    if scanner is None:
+        return ""
+    path = path_beside(shards, blocks=isinstance(scanner, BlocksFormat))
+    return path if is_free(path, shards, scanner) else ""

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from loaderkit._base.block_checksums import BLOCK_BYTES
+from loaderkit._base.extras import library
 from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._base.system.process_locks import ProcessLocks
 from loaderkit.errors import DataFormatError
 
 from .file_rows import TableFileRows
 from .files import TableFiles, file_mark
-from .library import require_pyarrow
 
 
 class ArrowDataSource(TableFileRows):
@@ -53,7 +53,7 @@ class ArrowDataSource(TableFileRows):
     def __init__(
         self, paths: Any, *, columns: Sequence[str] | None = None, cache_bytes: int | str = "256MiB"
     ) -> None:
-        require_pyarrow("lk.formats.ArrowDataSource needs")
+        library("pyarrow", "lk.formats.ArrowDataSource needs", "arrow")
         super().__init__(TableFiles(paths, "arrow", mapped=True), columns, cache_bytes)
 
     _of_this_process = ("_memory", "_locks", "_open_files")

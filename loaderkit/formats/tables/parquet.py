@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from loaderkit._base.extras import library
 from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._base.numbers import true_or_false
 from loaderkit.formats.indexed import REMOTE_READ_AHEAD
 
 from .file_rows import TableFileRows
 from .files import TableFiles
-from .library import require_pyarrow
 
 # Bytes read for each byte used from which a shuffle is refused: there an hour of reading becomes a day.
 MOST_READ = 20
@@ -64,7 +64,7 @@ class ParquetDataSource(TableFileRows):
         random_reads: bool = False,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        require_pyarrow("lk.ParquetDataSource needs")
+        library("pyarrow", "lk.ParquetDataSource needs", "arrow")
         self._random_reads = true_or_false("random_reads", random_reads)
         super().__init__(TableFiles(paths, "parquet", storage_options), columns, cache_bytes)
         names = {column.name for column in self._columns}

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._base.extras import library
 from loaderkit._base.system.file_identity import Files, check_files
 from loaderkit._base.system.shared_memory import goes_to_a_worker
 from loaderkit._source.content import content_hash, sampled_keys
@@ -17,7 +18,6 @@ from loaderkit.sources.foreign_files import foreign_files
 from loaderkit.sources.shared_arrays import SharedArrays
 
 from .chunk import TableChunk
-from .library import require_pyarrow
 from .rows import RowRuns, TableRowsSource, columns_of
 
 
@@ -48,7 +48,7 @@ class TableDataSource(TableRowsSource):
     """
 
     def __init__(self, table: Any, *, columns: Sequence[str] | None = None) -> None:
-        require_pyarrow("lk.formats.TableDataSource needs")
+        library("pyarrow", "lk.formats.TableDataSource needs", "arrow")
         self._dataset: Any = None
         self._indices: SharedArrays | None = None
         self._told: dict[str, Any] | None = None

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
+from loaderkit._base.extras import library
 from loaderkit.formats._writing.byte_file import new_file
 from loaderkit.formats._writing.write_format import RecordEncoder, ShardWriter
 
 from .arrow_records import arrow_type, as_stored, describe
 from .arrow_values import Description
-from .library import require_pyarrow
 from .rows import METADATA, VALUE
 
 # Rows are turned into columns so many together, and a row group or record batch ends with the rows that reach so many
@@ -150,7 +150,7 @@ class TableWriting:
 
     def encoder(self, first: Any) -> RecordEncoder:
         """The encoder for records with the columns of this one; an ImportError names the extra."""
-        require_pyarrow("the formats parquet and arrow need", "write")
+        library("pyarrow", "the formats parquet and arrow need", "write")
         return TableRowEncoder.of(first)
 
 

@@ -113,7 +113,7 @@ def _spans(index: RecordIndex, ranges: RangeReader, cache: Cache) -> CachedSpans
 
 def _fetch(shards: ShardSet, index: RecordIndex, cache: Cache, wanted: Any, advance: Any) -> None:
     """Puts the chunks of these records into the cache; some may be left."""
-    ranges = shards.open(expected=index.shard_versions, on_other_version=ShardCheck(index))
+    ranges = shards.open(ShardCheck(index))
     with contextlib.closing(ranges), contextlib.closing(_spans(index, ranges, cache)) as spans:
         # An eviction leaves a twentieth free, so that a set that is larger would push its own chunks out.
         share = spans.share()

@@ -133,7 +133,7 @@ class IndexedDataSource(Closing):
                 raise
             raise DataFormatError(f"{error}; {advice}") from error
         self._shard_check = ShardCheck(self._index)
-        self._ranges = shards.open(expected=self._index.shard_versions, on_other_version=self._shard_check)
+        self._ranges = shards.open(self._shard_check)
         spans = readable_spans(self._index)
         self._spans: SpanReader = (
             DirectSpans(spans, self._ranges, self._shard_check, always=self._compares)

@@ -42,8 +42,7 @@ class CountedIndex(RecordIndex):
     def __init__(self, path: str, shards: ShardSet, scanner: Scanner, folder: str) -> None:
         super().__init__(path)
         self._set, self._scanner, self._folder = shards, scanner, folder
-        check = ShardCheck(self)
-        self._ranges = shards.open(expected=self.shard_versions, on_other_version=check)
+        self._ranges = shards.open(ShardCheck(self))
         self._scanning = threading.Lock()
         self._starts_cached = lru_cache(_OPEN_PARTS)(self._scanned)
 

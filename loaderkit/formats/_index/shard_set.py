@@ -9,8 +9,9 @@ from typing import Any
 
 from loaderkit._storage.addresses import redacted
 from loaderkit._storage.open_ranges import all_remote, open_ranges
-from loaderkit._storage.range_reader import ObjectVersion, RangeReader
-from loaderkit._storage.versions import OnOtherVersion
+from loaderkit._storage.range_reader import RangeReader
+
+from .check import ShardCheck
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,24 +75,18 @@ class ShardSet:
             return folders.pop() or "/"
         return "" if self.remote else os.path.commonpath(folders)
 
-    def open(
-        self,
-        *,
-        expected: Sequence[ObjectVersion] | None = None,
-        on_other_version: OnOtherVersion | None = None,
-    ) -> RangeReader:
+    def open(self, check: ShardCheck | None = None) -> RangeReader:
         """Their reader.
 
         Args:
-            expected: the version of each when it was indexed.
-            on_other_version: called where a shard has another tag; raises where it isn't the same shard.
+            check: says which versions were indexed, and is called where a shard has another tag.
         """
         return open_ranges(
             self.paths,
             storage_options=self.storage_options,
             refresh=self.refresh,
-            expected=expected,
-            on_other_version=on_other_version,
+            expected=None if check is None else check.index.shard_versions,
+            on_other_version=check,
         )
 
 

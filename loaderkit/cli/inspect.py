@@ -64,15 +64,10 @@ def run(options: argparse.Namespace, out: Output) -> None:
 
 @dataclass(slots=True)
 class FieldSummary:
-    """What the sampled records say of one field: in how many it is, which values it has, the bytes of each."""
+    """What the sampled records that have a field say of it: which values it has, and the bytes of each."""
 
     kinds: Counter[str] = field(default_factory=Counter)
     sizes: list[int] = field(default_factory=list)
-
-    @property
-    def records(self) -> int:
-        """In how many of the sampled records the field is."""
-        return len(self.sizes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +105,7 @@ class Summary:
             "fields": [
                 {
                     "name": name,
-                    "records": each.records,
+                    "records": len(each.sizes),
                     "kinds": dict(each.kinds.most_common()),
                     "bytes": _spread(np.array(each.sizes, np.int64)),
                 }
@@ -200,7 +195,7 @@ def _print(out: Output, summary: Summary) -> None:
             [
                 name,
                 " ".join(kind for kind, _ in each.kinds.most_common(3)),
-                f"{each.records:,}",
+                f"{len(each.sizes):,}",
                 *(size_text(f(each.sizes)) for f in (min, np.median, max)),
             ]
             for name, each in summary.fields.items()

@@ -113,7 +113,8 @@ def _open_dataset(
                 f"verify: expected False, got True for {found.path}: TFDS keeps no checksums of its files"
             )
         if split is None:
-            raise _no_split(_tfds_splits(found.path))
+            info = json.loads(Path(found.path, TFDS_INFO).read_text(encoding="utf-8"))
+            raise _no_split(each["name"] for each in info["splits"])
         return TfdsDataSource(found.path, split, as_supervised=as_supervised)
     card = _card_in(found.path)
     if split is None:
@@ -135,11 +136,6 @@ def _open_dataset(
 def _no_split(splits: Iterable[str]) -> ValueError:
     names = ", ".join(map(repr, splits))
     return ValueError(f"split: expected one of {names}, a slice or several such as 'all', got None")
-
-
-def _tfds_splits(folder: str) -> list[str]:
-    info = json.loads(Path(folder, TFDS_INFO).read_text(encoding="utf-8"))
-    return [each["name"] for each in info["splits"]]
 
 
 def _card_in(folder: str) -> DatasetCard:

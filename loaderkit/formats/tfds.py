@@ -11,7 +11,7 @@ from loaderkit._source.fingerprint import fingerprint_of
 from loaderkit.errors import DataFormatError
 from loaderkit.sources.mapped import MapDataSource
 
-INFO_FILE = "dataset_info.json"
+from ._datasets.find import TFDS_INFO
 
 
 class TfdsDataSource(MapDataSource, Closing):
@@ -121,7 +121,7 @@ def _builder(name: str | os.PathLike[str], data_dir: str | os.PathLike[str] | No
         raise TypeError(f"name: expected a text or a path, got a {type(given).__name__}")
     tfds = _tfds()
     path = os.path.expanduser(os.fspath(name))
-    if os.path.isfile(os.path.join(path, INFO_FILE)):
+    if os.path.isfile(os.path.join(path, TFDS_INFO)):
         return tfds.builder_from_directory(os.path.abspath(path))
     folder = None if data_dir is None else os.path.abspath(os.path.expanduser(os.fspath(data_dir)))
     try:

@@ -183,12 +183,8 @@ def _card_of(document: Any) -> DatasetCard:
         name: _checked(split, _SPLIT_FIELDS, f"splits.{name}") for name, split in fields["splits"].items()
     }
     for name, split in splits.items():
-        _require(
-            split["index"] is None or _is_inside(split["index"]),
-            f"splits.{name}.index",
-            "a file",
-            split["index"],
-        )
+        index = split["index"]
+        _require(index is None or _is_inside(index), f"splits.{name}.index", "a file", index)
     return DatasetCard(
         **{name: fields[name] for name in _AS_WRITTEN},
         splits={name: _files_of(split, f"splits.{name}") for name, split in splits.items()},
@@ -202,14 +198,11 @@ def _files_of(split: dict[str, Any], where: str) -> tuple[ShardFile, ...]:
     for number, each in enumerate(split["files"]):
         place = f"{where}.files[{number}]"
         file = _checked(each, _FILE_FIELDS, place)
-        _require(
-            _is_inside(file["name"]), f"{place}.name", "a path within the data set's folder", file["name"]
-        )
-        _require(file["records"] >= 0, f"{place}.records", "0 or more", file["records"])
-        _require(
-            _SHA256.fullmatch(file["sha256"]), f"{place}.sha256", "64 hexadecimal digits", file["sha256"]
-        )
-        files.append(ShardFile(file["name"], file["records"], file["bytes"], file["sha256"]))
+        name, records, nbytes, sha256 = (file[field] for field in _FILE_FIELDS)
+        _require(_is_inside(name), f"{place}.name", "a path within the data set's folder", name)
+        _require(records >= 0, f"{place}.records", "0 or more", records)
+        _require(_SHA256.fullmatch(sha256), f"{place}.sha256", "64 hexadecimal digits", sha256)
+        files.append(ShardFile(name, records, nbytes, sha256))
     for field, found in (("records", sum(f.records for f in files)), ("bytes", sum(f.nbytes for f in files))):
         _require(split[field] == found, f"{where}.{field}", f"{found}, the sum of its files", split[field])
     return tuple(files)

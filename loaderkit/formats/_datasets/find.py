@@ -104,11 +104,9 @@ def _newest_in(folder: str, text: str, pattern: str | None) -> DatasetFolder:
         entries = os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):
         here = os.path.join(os.curdir, text)
-        remedy = (
-            f"write {here!r} for the folder here"
-            if os.path.isdir(here)
-            else ("write it with lk.write_dataset, or give data_dir=")
-        )
+        remedy = "write it with lk.write_dataset, or give data_dir="
+        if os.path.isdir(here):
+            remedy = f"write {here!r} for the folder here"
         raise FileNotFoundError(
             f"{text}: expected a data set in {folder}, got no such folder; {remedy}"
         ) from None

@@ -11,7 +11,6 @@ all                        all splits, in their order
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NoReturn
 
 _PART = re.compile(r"(?P<name>[\w-]+)(\[(?P<slice>[^\]]+)\])?", re.ASCII)
 _BOUND = re.compile(r"((?P<value>-?[\d_.]+)(?P<unit>%|shard)?)?", re.ASCII)
@@ -123,10 +122,6 @@ def _number(part: str, text: str | None, unit: str) -> float | None:
     try:
         return float(text) if unit == PERCENT else int(text)
     except ValueError:
-        _refuse_number(part, text)
-
-
-def _refuse_number(part: str, text: str) -> NoReturn:
-    raise ValueError(
-        f"split: expected a whole number, or a number with %, got {text!r} in {part!r}; {_FORMS}"
-    ) from None
+        raise ValueError(
+            f"split: expected a whole number, or a number with %, got {text!r} in {part!r}; {_FORMS}"
+        ) from None

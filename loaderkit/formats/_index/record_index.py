@@ -145,9 +145,8 @@ class RecordIndex:
             raise torn(path, f"it lacks {error}") from None
         if int(self.shard_ends[-1]) != self._records or len(self.shard_ends) != self.shards:
             raise torn(path, "its shards don't have as many records as its header says")
-        file.check(
-            [name for name in file.sections if name.startswith("shard_")]
-        )  # used whole, by the shards' number
+        # Used whole, by the shards' number.
+        file.check([name for name in file.sections if name.startswith("shard_")])
         self._starts = file.sections.get("starts")
         self._whole = self.unit == 1 or self.counts  # a lookup multiplies for other units only
 

@@ -47,9 +47,8 @@ class ShardJobs:
         found = None if done is None else read_result(done, job, path)
         if found is not None and (self.drop or not found.dropped):
             return found
-        if (
-            done is not None
-        ):  # of another run: it would vouch for this run's file, were its job asked for again
+        # One of another run would vouch for this run's file, were its job asked for again.
+        if done is not None:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(done)
         try:

@@ -45,14 +45,8 @@ def read_result(path: str, job: str, data: str | None) -> ShardResult | None:
             result = ShardResult(**check_seal(path, json.loads(file.read()), ""))
         if result.job != job or (data is not None and os.stat(data).st_size != result.nbytes):
             return None
-    except (
-        FileNotFoundError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        ChecksumError,
-    ):  # damaged: it is done again
-        return None
+    except (FileNotFoundError, ValueError, TypeError, AttributeError, ChecksumError):
+        return None  # damaged: it is done again
     return result
 
 

@@ -106,9 +106,8 @@ def unreadable(path: str, why: str) -> OSError:
     yet; copy or write it again
     """
     size = "" if is_remote(path) else f" of {os.path.getsize(path)} bytes"
-    cls = (
-        OSError if is_remote(path) else DataFormatError
-    )  # what a server couldn't give may come the next time
+    # What a server couldn't give may come the next time.
+    cls = OSError if is_remote(path) else DataFormatError
     return cls(
         f"{path}: not a whole ArrayRecord file{size}: {why}. It may be truncated, damaged, or not closed by "
         "its writer yet; copy or write it again"

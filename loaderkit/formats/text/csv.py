@@ -101,9 +101,7 @@ class CsvDataSource(TextDataSource):
         """The names of the columns of files, read together; [] for an empty file."""
         last = self._index.shard_ends[shards] - 1
         firsts = np.where(shards > 0, self._index.shard_ends[shards - 1], 0)
-        if (
-            firsts > last
-        ).any():  # a file without records, of which none but the first one's header is asked for
+        if (firsts > last).any():  # without records: none of these but the first one's header is asked for
             ends = self._index.starts_of(int(shards[0]))[:1]
         else:
             _, ends, _ = self._index.locate(firsts)

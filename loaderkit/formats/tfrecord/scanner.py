@@ -18,10 +18,8 @@ from loaderkit._codecs.checksums import (
 )
 from loaderkit._codecs.scan import Malformed, ReadAt, ShardScan, compressed_by
 
-HEAD, TAIL = (
-    12,
-    4,
-)  # in front of the data its length in 8 bytes and a checksum in 4; behind it a checksum in 4
+# In front of the data its length in 8 bytes and a checksum in 4; behind it a checksum in 4.
+HEAD, TAIL = 12, 4
 FRAME = HEAD + TAIL
 _LENGTH, _HEADER = struct.Struct("<Q"), struct.Struct("<QI")
 _CHECKSUM = struct.Struct("<I")

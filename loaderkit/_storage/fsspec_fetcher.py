@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from loaderkit._base.extras import library
+from loaderkit._base.system.optional_library import library
 
 from .fetching import Fetched, FetchError, Refusal, without_secrets
 from .range_reader import ObjectVersion, plain_tag

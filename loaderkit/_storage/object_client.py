@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from loaderkit._base.extras import library
+from loaderkit._base.system.optional_library import library
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore

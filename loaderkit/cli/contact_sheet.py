@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from loaderkit._base.extras import library
+from loaderkit._base.system.optional_library import library
 
 from .cards import Card
 

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from loaderkit._base.closing import Closing
-from loaderkit._base.extras import library
 from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._base.numbers import true_or_false
 from loaderkit._base.system.file_identity import FileIdentity, file_changed
+from loaderkit._base.system.optional_library import library
 from loaderkit._base.system.shared_memory import goes_to_a_worker
 from loaderkit._source.content import content_hash, digest_of, sampled_keys
 from loaderkit._source.record_key import check_key, check_keys

@@ -5,8 +5,8 @@ import re
 from typing import Any
 
 from loaderkit._base.closing import Closing
-from loaderkit._base.extras import library
 from loaderkit._base.numbers import true_or_false
+from loaderkit._base.system.optional_library import library
 from loaderkit._source.fingerprint import fingerprint_of
 from loaderkit.errors import DataFormatError
 from loaderkit.sources.mapped import MapDataSource

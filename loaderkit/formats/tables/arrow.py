@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from loaderkit._base.block_checksums import BLOCK_BYTES
-from loaderkit._base.extras import library
 from loaderkit._base.hints import refusing_foreign_arguments
+from loaderkit._base.system.optional_library import library
 from loaderkit._base.system.process_locks import ProcessLocks
 from loaderkit.errors import DataFormatError
 

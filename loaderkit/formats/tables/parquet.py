@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._base.extras import library
 from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._base.numbers import true_or_false
+from loaderkit._base.system.optional_library import library
 from loaderkit.formats.indexed import REMOTE_READ_AHEAD
 
 from .file_rows import TableFileRows

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._base.extras import library
 from loaderkit._base.system.file_identity import Files, check_files
+from loaderkit._base.system.optional_library import library
 from loaderkit._base.system.shared_memory import goes_to_a_worker
 from loaderkit._source.content import content_hash, sampled_keys
 from loaderkit._source.fingerprint import fingerprint_of

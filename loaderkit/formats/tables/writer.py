@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
-from loaderkit._base.extras import library
+from loaderkit._base.system.optional_library import library
 from loaderkit.formats._writing.byte_file import new_file
 from loaderkit.formats._writing.write_format import RecordEncoder, ShardWriter
 

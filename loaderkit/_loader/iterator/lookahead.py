@@ -6,8 +6,7 @@ from loaderkit._plan.position import Position
 from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit._plan.state.identity import place_of
 
-from .element import Element
-from .reader import StreamReader
+from .reader import Element, StreamReader
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,8 @@ from typing import Any
 
 from loaderkit._base.system.file_identity import Files
 from loaderkit._loader.executor_factory import files_of_workers, make_executor
-from loaderkit._loader.iterator.element import Element
 from loaderkit._loader.iterator.quarantine import Quarantine
-from loaderkit._loader.iterator.reader import StreamReader
+from loaderkit._loader.iterator.reader import Element, StreamReader
 from loaderkit._loader.program import program_of
 from loaderkit._loader.settings import LoaderSettings
 from loaderkit._loader.shared_executor import SharedExecutor

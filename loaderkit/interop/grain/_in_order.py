@@ -19,7 +19,7 @@ from typing import Any
 
 from loaderkit._base.notes import annotate, keyed
 from loaderkit._base.numbers import at_least
-from loaderkit._loader.iterator.element import Element
+from loaderkit._loader.iterator.reader import Element
 from loaderkit._order.facts import PLANNED
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._runtime.worker.read_ahead import ReadAhead, ReadRecords

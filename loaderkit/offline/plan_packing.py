@@ -38,11 +38,11 @@ from loaderkit.samplers.protocol import (
     record_keys_of,
     shaped,
 )
+from loaderkit.sources.packed.pack_plan import PackPlan, PlanSettings
 from loaderkit.sources.shared_arrays import SharedColumns
 
 from .array_file import open_array
-from .pack_plan import PackPlan
-from .plan_file import PlanSettings, open_plan, write_plan
+from .plan_file import open_plan, write_plan
 
 # Starting worker processes takes as long as planning about 500,000 documents.
 INLINE_DOCUMENTS = 1 << 20

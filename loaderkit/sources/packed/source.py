@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from loaderkit._base.numbers import at_least
 from loaderkit._order.packing.row_layout import RowLayout
 from loaderkit._order.packing.row_leaves import Names, row_leaves
+from loaderkit._order.permutation import Int64Array
 from loaderkit._source.content import sampled_keys
 from loaderkit._source.fingerprint import fingerprint_of, same_where_known
 from loaderkit._source.optional import advised_calls, lacking
@@ -19,8 +20,8 @@ from loaderkit._source.protocol import holds_own_objects
 from loaderkit._source.record_key import check_key, check_keys, short_repr
 from loaderkit.sources.checked import require_methods
 
-from .documents import DocumentReader
-from .plan import IntArray, PackedFeature, PlannedRows
+from .documents import DocumentReader, PackedFeature
+from .pack_plan import PackPlan
 
 _CHECKED_DOCUMENTS = 1024  # of a token source, when the source is made; each is compared when it is read, too
 # What a source of tokens in one array has, as a TokenDataSource: its runs are written straight into batches.
@@ -64,7 +65,7 @@ class PackedDataSource:
     def __init__(
         self,
         source: Any,
-        plan: PlannedRows,
+        plan: PackPlan,
         *,
         feature: str | Sequence[str] | None = None,
         names: Names = None,
@@ -164,7 +165,7 @@ class PackedDataSource:
         names.write(0, layout, columns, source.slices(begins, begins + lengths), self._pad)
         return columns
 
-    def _read(self, keys: IntArray) -> list[dict[str, NDArray[Any]]]:
+    def _read(self, keys: Int64Array) -> list[dict[str, NDArray[Any]]]:
         """Rows of any source; those of tokens may differ in dtype."""
         pieces = self._plan.rows(keys)
         parts = self._documents.pieces(pieces, self._plan.document_lengths(pieces.documents))
@@ -183,7 +184,7 @@ class PackedDataSource:
                 columns[target] = [_targets(*row, self._pad) for row in zip(tokens, others[target_ids])]
         return [dict(zip(self._leaves, rows)) for rows in zip(*(columns[n] for n in self._leaves))]
 
-    def _check_lengths(self, documents: IntArray, lengths: IntArray) -> None:
+    def _check_lengths(self, documents: Int64Array, lengths: Int64Array) -> None:
         (feature,) = self._features
         planned = feature.of(self._plan.document_lengths(documents))
         if (differ := lengths != planned).any():
@@ -237,9 +238,7 @@ def _has_tokens(source: Any) -> bool:
     return all(hasattr(source, name) for name in _OF_TOKENS)
 
 
-def _features_of(
-    source: Any, plan: PlannedRows, given: str | Sequence[str] | None
-) -> tuple[PackedFeature, ...]:
+def _features_of(source: Any, plan: PackPlan, given: str | Sequence[str] | None) -> tuple[PackedFeature, ...]:
     own = (source.feature,) if _has_tokens(source) else None
     names: Sequence[str] = plan.features or own or ("tokens",)
     if given is not None:

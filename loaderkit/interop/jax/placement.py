@@ -15,8 +15,8 @@ import numpy as np
 from jax.sharding import NamedSharding, Sharding, SingleDeviceSharding
 from numpy.typing import NDArray
 
-from loaderkit._base.structure import children_of, kind_of
-from loaderkit._base.tree import flatten, paths, structure_of
+from loaderkit._base.structure import children_of, kind_of, structure_of
+from loaderkit._base.tree import flatten, paths
 from loaderkit._order.sharding import Shard
 
 from .targets import Target

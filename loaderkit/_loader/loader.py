@@ -33,7 +33,7 @@ from loaderkit.transforms.operations import Operation, as_operations
 from loaderkit.transforms.parameters import parameters_of
 
 from . import user_arguments as arguments
-from .executor_factory import LoaderExecutorFactory, files_of_workers, make_executor
+from .executor_factory import LoaderExecutorFactory, files_of_workers, make_executor, program_of
 from .iterator.error_notes import named
 from .iterator.iterator import DataLoaderIterator, T_co
 from .iterator.open_scheduler import open_scheduler
@@ -50,7 +50,6 @@ from .plan import (
 )
 from .planned_shapes import with_planned_shapes
 from .process_agreement import ProcessAgreement, end_agreement_of
-from .program import program_of
 from .settings import LoaderSettings
 from .shared_executor import SharedExecutor
 

@@ -5,10 +5,10 @@ from functools import cached_property
 from typing import Any
 
 from loaderkit._base.numbers import at_least
+from loaderkit._loader.planned_shapes import check_shapes
 from loaderkit._order.metadata import MOST_INDEX
 from loaderkit._order.sharding import ShardBlocks, ShardOptions
 from loaderkit._plan.seekable_plan import SeekablePlan
-from loaderkit._plan.shape_checks import check_shapes
 from loaderkit._source.fingerprint import fingerprint_of as source_fingerprint_of
 from loaderkit.samplers import Sampler
 from loaderkit.samplers.optional import batch_of, components_of, endless_of, lanes_of, next_uses_of

@@ -1,14 +1,17 @@
 """A list of checks on one object: which were run, which were skipped and why, and the error of the first that fails."""
 
+import random
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, NoReturn, Protocol, TypeVar
+
+import numpy as np
 
 from loaderkit._base.notes import text_of
 from loaderkit.errors import ConformanceError
 
-from .global_generators import kept_global_generators
 from .progress import ProgressLine
 from .snapshot import Snapshot, difference
 
@@ -207,3 +210,22 @@ def expect_same(expected: Snapshot, got: Snapshot, what: str, when: str) -> None
     if found is not None:
         leaf = f"leaf {found.path} of {what}" if found.path else what
         raise Mismatch(f"{leaf} to be {found.one} {when}", found.other)
+
+
+@contextmanager
+def kept_global_generators() -> Iterator[None]:
+    """Restores the state of the global generators at the end of a `with` block.
+
+    >>> import random
+    >>> random.seed(0)
+    >>> with kept_global_generators():
+    ...     first = random.random()
+    >>> random.random() == first
+    True
+    """
+    before = random.getstate(), np.random.get_state()  # noqa: NPY002 - the point is the global generator
+    try:
+        yield
+    finally:
+        random.setstate(before[0])
+        np.random.set_state(before[1])  # noqa: NPY002

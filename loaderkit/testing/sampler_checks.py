@@ -1,9 +1,10 @@
 """Whether a sampler keeps what loaderkit relies on."""
 
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property, partial
+from types import FrameType
 from typing import Any, cast
 
 import numpy as np
@@ -33,7 +34,6 @@ from loaderkit.samplers.protocol import (
 )
 
 from .conformance import Checks, ConformanceReport, Mismatch, Skip, expect, run_checks
-from .line_limit import within_line_limit
 from .workers import in_another_process, in_threads, pickled_copy
 
 _FAR = 1 << 40  # an index that no run reaches
@@ -403,3 +403,37 @@ def _unchanged(samples: _SamplerSamples) -> None:
     expect(length == samples.length, f"a length of {samples.length} after all these answers", str(length))
     if samples.fingerprint is not None:
         samples.compare_fingerprint(fingerprint_of(samples.sampler), "after all these answers")
+
+
+class _LineLimit(BaseException):
+    """Passes through an `except Exception` of the call."""
+
+
+def within_line_limit(call: Callable[[], Any], most: int) -> bool:
+    """Whether a call runs at most so many lines and calls of Python in this thread; it is stopped where there are more.
+
+    What compiled code does isn't seen. A trace function of before, such as a debugger's, is not restored.
+
+    >>> (
+    ...     within_line_limit(lambda: sum(range(1000)), 100),
+    ...     within_line_limit(lambda: sum(n for n in range(1000)), 100),
+    ... )
+    (True, False)
+    """
+    lines = 0
+
+    def count(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal lines
+        lines += 1
+        if lines > most:
+            raise _LineLimit
+        return count
+
+    sys.settrace(count)
+    try:
+        call()
+    except _LineLimit:
+        return False
+    finally:
+        sys.settrace(None)
+    return True

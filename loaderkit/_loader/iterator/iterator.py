@@ -19,7 +19,6 @@ from loaderkit.samplers import Sampler
 from loaderkit.samplers.protocol import epoch_length_of
 
 from .error_notes import named
-from .lookahead import Lookahead
 from .reader import StreamReader
 from .restore import late_comparison, merged, restored, saved_bytes
 from .reweigh import reweigh
@@ -34,6 +33,72 @@ if TYPE_CHECKING:
     T_co = typing_extensions.TypeVar("T_co", covariant=True, default=Any)
 else:
     T_co = TypeVar("T_co", covariant=True)
+
+from dataclasses import dataclass
+
+from loaderkit._plan.state.identity import place_of
+
+from .reader import Element
+
+
+@dataclass(frozen=True, slots=True)
+class LookaheadItem:
+    """An element taken ahead, and the position before it."""
+
+    element: Element[Position]
+    before: Position
+
+
+class Lookahead:
+    """What `DataLoaderIterator.wrap` gives: the iterator's elements, before its user has them.
+
+    The reader's position runs ahead of the user, whose own is what was `received`.
+
+    Args:
+        reader: of the iterator.
+    """
+
+    def __init__(self, reader: StreamReader[Position, SeekablePlan]) -> None:
+        self._reader = reader
+        self.lock = reader.lock  # held while the iterator is moved
+
+    @property
+    def plan(self) -> SeekablePlan:
+        """The stream as it is now; another object after its weights changed."""
+        return self._reader.plan
+
+    @property
+    def moves(self) -> int:
+        """A number that changes when the iterator is moved: what was taken before is then void."""
+        return self._reader.moves
+
+    @property
+    def place(self) -> dict[str, str]:
+        """The fields of the user's position that must be equal in all processes of the run, as text."""
+        return place_of(self.plan, self._reader.user_position)
+
+    def check_open(self) -> None:
+        """Raises IteratorClosedError after close()."""
+        self._reader.check_open()
+
+    def take(self) -> LookaheadItem:
+        """The next element. Raises what next() would."""
+        with self.lock:
+            before = self._reader.position
+            return LookaheadItem(self._reader.take(ahead=True), before)
+
+    def placed(self, nanoseconds: int) -> None:
+        """An element was sent to devices; the time isn't the user's own."""
+        self._reader.meter.placed(nanoseconds)
+
+    def go_back(self) -> None:
+        """To where the user stands: what was taken since then comes again."""
+        with self.lock:
+            self._reader.go_back()
+
+    def received(self, item: LookaheadItem) -> None:
+        """The user has this element now."""
+        self._reader.receive(item.element, item.before)
 
 
 class LoaderIterator(Closing):

@@ -7,7 +7,7 @@
     the elements right after the position are ready; the open stream, if there is one, gives those after them
     an error belongs to a position: the next element raises it again until the position is set anew
 
-With a lookahead (lookahead.py) the position runs ahead of the user, whose place is then what was received.
+With a lookahead (iterator.py) the position runs ahead of the user, whose place is then what was received.
 """
 
 import contextlib

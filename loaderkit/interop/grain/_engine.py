@@ -5,10 +5,9 @@ from functools import cached_property, partial
 from typing import Any
 
 from loaderkit._base.system.file_identity import Files
-from loaderkit._loader.executor_factory import files_of_workers, make_executor
+from loaderkit._loader.executor_factory import files_of_workers, make_executor, program_of
 from loaderkit._loader.iterator.quarantine import Quarantine
 from loaderkit._loader.iterator.reader import Element, StreamReader
-from loaderkit._loader.program import program_of
 from loaderkit._loader.settings import LoaderSettings
 from loaderkit._loader.shared_executor import SharedExecutor
 from loaderkit._runtime.executors.executor import Executor

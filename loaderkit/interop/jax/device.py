@@ -21,8 +21,7 @@ import numpy as np
 
 from loaderkit._base.numbers import at_least
 from loaderkit._base.tree import flatten, unflatten
-from loaderkit._loader.iterator.iterator import DataLoaderIterator, WrappedIterator
-from loaderkit._loader.iterator.lookahead import Lookahead, LookaheadItem
+from loaderkit._loader.iterator.iterator import DataLoaderIterator, Lookahead, LookaheadItem, WrappedIterator
 from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit.samplers.protocol import seed_of
 

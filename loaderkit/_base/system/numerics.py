@@ -1,6 +1,6 @@
 """Which last bits this processor and these libraries compute: other ones may compute others with the same versions.
 
-Bits and versions are written to saved states, and compared between the processes of a run. numpy has loops for each kind
+Bits and versions are written to saved states and compared between the processes of a run. numpy has loops for each kind
 of processor, OpenBLAS and OpenCV kernels. Equal digests are no proof, unequal ones are.
 """
 

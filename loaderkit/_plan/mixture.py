@@ -1,40 +1,19 @@
 """Mixtures in a plan: samplers with stages of weights, and where in the stream of a position a stage may begin."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Protocol, TypeGuard
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TypeGuard
 
 from loaderkit._order.facts import Cursor
-from loaderkit._order.metadata import RecordMetadata
 from loaderkit._order.mixture.stages import MixtureStages
 from loaderkit._order.operation_shape import OperationShape
 from loaderkit.samplers import Sampler
 
-
-class StagedSampler(Protocol):
-    """A sampler whose weights may change at an index: `MixedSampler`."""
-
-    @property
-    def stages(self) -> MixtureStages:
-        """Which weights hold from which index on."""
-        ...
-
-    def __getitem__(self, index: int, /) -> RecordMetadata: ...
-
-    def with_stages(self, stages: MixtureStages) -> "StagedSampler":
-        """The sampler with other stages, such as those of a state."""
-        ...
-
-    def reweighed(self, index: int, weights: Mapping[str, Any], *, live: bool = True) -> "StagedSampler":
-        """The sampler with other weights from an index on, or from the next one at which a stage may begin."""
-        ...
-
-    def stages_at(self, index: int) -> MixtureStages:
-        """The stages, with the counts of the one that holds at an index."""
-        ...
+if TYPE_CHECKING:
+    from loaderkit.samplers import MixedSampler
 
 
-def is_staged(sampler: Sampler) -> TypeGuard[StagedSampler]:
-    """Whether a sampler has stages.
+def is_staged(sampler: Sampler) -> TypeGuard["MixedSampler"]:
+    """Whether a sampler has stages of weights.
 
     >>> from loaderkit.samplers import SequentialSampler
     >>> is_staged(SequentialSampler(4))

@@ -127,7 +127,7 @@ class SeekablePlan(StreamShape):
         cursors = at.cursors if facts.ends is None else facts.ends[k]
         losses = at.losses
         if facts.losses is not None and k in facts.losses:
-            losses = with_losses(self, losses, facts.losses[k], at.q)
+            losses = self._with_losses(losses, facts.losses[k], at.q)
         return Position(at.step + 1, at.segments, cursors, at.q, losses)
 
     def counts_between(self, start: Position, end: Position) -> tuple[int, int]:
@@ -147,7 +147,7 @@ class SeekablePlan(StreamShape):
 
     def after_losses(self, at: Position, losses: Sequence[Loss]) -> Position:
         """The position with the bad records after the last element."""
-        return at._replace(losses=with_losses(self, at.losses, losses, at.q)) if losses else at
+        return at._replace(losses=self._with_losses(at.losses, losses, at.q)) if losses else at
 
     def after_failure(self, at: Position, failure: Failure) -> Position | None:
         """The position after what failed at a position; None where the failure doesn't say what that was.
@@ -211,7 +211,16 @@ class SeekablePlan(StreamShape):
 
     def check_bad_records(self, at: Position, latest: Loss) -> None:
         """Raises BadRecordsError where more were lost up to a position than is allowed; latest: the last of them."""
-        check_losses(self, at, latest, index=self.index_of(at), num_records=self.num_records)
+        lost, passed = at.losses.count, self._records_passed(at)
+        # "replace" and "skip" end at `Tolerance.in_a_row`; a user's function could answer for bad records without end.
+        all_bad = self.tolerance.policy == "call" and lost >= max(IN_A_ROW, passed)
+        if self.tolerance.allows(lost=lost, passed=passed, num_records=self.num_records) and not all_bad:
+            return
+        limit = "" if all_bad else f", and max_bad_records is {self.tolerance.most}"
+        raise BadRecordsError(
+            f"{lost:,} of about {passed:,} records are bad{limit}; the last is index {latest.index} "
+            f"(record_key {keyed(latest.record_key, latest.name)}): {latest.error}, raised by {latest.label}"
+        )
 
     def record_keys(self, at: Position, indices: Keys) -> tuple[Keys, Sequence[bool]]:
         """The record keys that are read at indices, (n,) int64 each, and whether each is read instead of a bad one."""
@@ -308,53 +317,26 @@ class SeekablePlan(StreamShape):
         length = None if self.stop is None else self.stop - self.start
         return self.tolerance.in_a_row(num_records=self.num_records, length=length)
 
+    def _with_losses(self, known: BadRecords, losses: Sequence[Loss], q: int) -> BadRecords:
+        """The known bad records with those of `losses` added. q: block length of the logical streams."""
+        if not self.tolerance.skips:
+            return known.with_ledger((loss.index, loss.instead) for loss in losses)
+        return known.with_skipped(Counter(self.streams_in_blocks(q).stream_of(loss.index) for loss in losses))
 
-def with_losses(shape: StreamShape, known: BadRecords, losses: Sequence[Loss], q: int) -> BadRecords:
-    """The known bad records with those of `losses` added. q: block length of the logical streams."""
-    if not shape.tolerance.skips:
-        return known.with_ledger((loss.index, loss.instead) for loss in losses)
-    return known.with_skipped(Counter(shape.streams_in_blocks(q).stream_of(loss.index) for loss in losses))
+    def _records_passed(self, position: Position) -> int:
+        """The approximate number of records in this process's rows up to a position."""
+        losses, own, shards = position.losses, len(self.shard.blocks), self.shard.shard_count
+        if position.cursors is not None:
+            # After a stream began again, its ledger holds greater indices, which were passed before.
+            records = max(self.index_of(position), losses.ledger.last + 1) - self.start
+            return max(losses.count, records * own // shards)
+        # After a seek back the ledger still holds the bad records beyond the position.
+        records = max(self._records_in(position.step), losses.ledger.last + 1 - self.start)
+        return max(losses.count, -(-records * own // shards))
 
-
-def check_losses(
-    shape: StreamShape, position: Position, latest: Loss, *, index: int, num_records: int
-) -> None:
-    """Raises BadRecordsError where more records are bad up to a position than the user allows.
-
-    Args:
-        shape: of the stream.
-        position: it holds the bad records up to it.
-        latest: the last of them.
-        index: the next index at the position.
-        num_records: the source's length.
-    """
-    lost, passed = position.losses.count, _records_passed(shape, position, index)
-    # "replace" and "skip" end at `Tolerance.in_a_row`; a user's function could answer for bad records without end.
-    all_bad = shape.tolerance.policy == "call" and lost >= max(IN_A_ROW, passed)
-    if shape.tolerance.allows(lost=lost, passed=passed, num_records=num_records) and not all_bad:
-        return
-    limit = "" if all_bad else f", and max_bad_records is {shape.tolerance.most}"
-    raise BadRecordsError(
-        f"{lost:,} of about {passed:,} records are bad{limit}; the last is index {latest.index} "
-        f"(record_key {keyed(latest.record_key, latest.name)}): {latest.error}, raised by {latest.label}"
-    )
-
-
-def _records_passed(shape: StreamShape, position: Position, index: int) -> int:
-    """The approximate number of records in this process's rows up to a position."""
-    losses, own, shards = position.losses, len(shape.shard.blocks), shape.shard.shard_count
-    if position.cursors is not None:
-        # After a stream began again, its ledger holds greater indices, which were passed before.
-        records = max(index, losses.ledger.last + 1) - shape.start
-        return max(losses.count, records * own // shards)
-    # After a seek back the ledger still holds the bad records beyond the position.
-    records = max(_records_in(shape, position.step), losses.ledger.last + 1 - shape.start)
-    return max(losses.count, -(-records * own // shards))
-
-
-def _records_in(shape: StreamShape, steps: int) -> int:
-    stride = shape.batching.stride
-    if shape.stop is None or steps * stride <= shape.stop - shape.start:
-        return steps * stride
-    whole, left = divmod(shape.stop - shape.start, stride)
-    return whole * stride + shape.batching.count_used(left)
+    def _records_in(self, steps: int) -> int:
+        stride = self.batching.stride
+        if self.stop is None or steps * stride <= self.stop - self.start:
+            return steps * stride
+        whole, left = divmod(self.stop - self.start, stride)
+        return whole * stride + self.batching.count_used(left)

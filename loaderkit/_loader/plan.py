@@ -99,17 +99,14 @@ def checked_epoch(sampler: Sampler, e: Any) -> int:
     7
     """
     records = epoch_length_of(sampler)
-    if records is None and components_of(sampler) is not None:
-        raise TypeError(
-            f"epoch(e): expected a sampler that says how long an epoch is, got a {type(sampler).__qualname__}, of "
-            "which each component has epochs of its own; give num_steps= for a part, and ask "
-            "it.sampler.taken(it.index) for the epochs"
-        )
     if records is None:
-        raise TypeError(
-            f"epoch(e): expected a sampler that says how long an epoch is, got {type(sampler).__qualname__}; give it "
-            "num_records"
-        )
+        got = f"{type(sampler).__qualname__}; give it num_records"
+        if components_of(sampler) is not None:
+            got = (
+                f"a {type(sampler).__qualname__}, of which each component has epochs of its own; give num_steps= for a "
+                "part, and ask it.sampler.taken(it.index) for the epochs"
+            )
+        raise TypeError(f"epoch(e): expected a sampler that says how long an epoch is, got {got}")
     epoch = at_least("e", e, 0)
     if (epoch + 1) * records > MOST_INDEX:
         raise ValueError(

@@ -6,17 +6,18 @@ a position are counted here, and checked against the user's limit.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._base.notes import keyed
-from loaderkit._order.facts import Facts, Failure, Loss
+from loaderkit._order.facts import Cursor, Facts, Failure, Loss
 from loaderkit._order.metadata import MOST_INDEX, RecordMetadata
 from loaderkit._order.mixture.stages import MixtureStages
+from loaderkit._order.operation_shape import OperationShape
 from loaderkit._order.rng import generator
 from loaderkit._order.sharding import Shard, ShardOptions
 from loaderkit.errors import BadRecordsError, WorkerError
@@ -26,11 +27,14 @@ from loaderkit.samplers.protocol import ShapedSampler, length_of, record_keys_of
 from .bad_records import IN_A_ROW, BadRecords, ReplacementSearch, with_substitutions
 from .batching import Batching, shard_rows
 from .logical_streams import stream_block
-from .mixture import behind_cursors, is_staged
 from .position import Position
 from .schedule import Schedule
 from .segments import Segments
 from .stream_shape import StreamShape
+
+if TYPE_CHECKING:
+    from loaderkit.samplers import MixedSampler
+
 
 Keys = NDArray[np.int64]
 
@@ -340,3 +344,40 @@ class SeekablePlan(StreamShape):
             return steps * stride
         whole, left = divmod(self.stop - self.start, stride)
         return whole * stride + self.batching.count_used(left)
+
+
+def is_staged(sampler: Sampler) -> TypeGuard["MixedSampler"]:
+    """Whether a sampler has stages of weights.
+
+    >>> from loaderkit.samplers import SequentialSampler
+    >>> is_staged(SequentialSampler(4))
+    False
+    """
+    return isinstance(getattr(sampler, "stages", None), MixtureStages)
+
+
+def behind_cursors(operations: Iterable[OperationShape], cursors: Iterable[Cursor]) -> int | None:
+    """The first index that no stream has read, where operations change the number of rows.
+
+    An index is read, too, if a FlatMap has handed out some of its children. None where a Window, or a FlatMap behind a
+    Batch or a Window, has handed out some of what it makes of several records: which indices these have isn't known.
+
+    Args:
+        operations: of the plan.
+        cursors: of all its streams.
+
+    >>> flat_map, batch = OperationShape("flat_map", "FlatMap(f)"), OperationShape("batch", "Batch(4)")
+    >>> behind_cursors([flat_map, batch], [(7, 2), (5,)])
+    8
+    """
+    of_records = 0  # FlatMaps whose elements are single records
+    for op in operations:
+        if op.kind in ("batch", "window"):
+            break
+        of_records += op.kind == "flat_map"
+    behind = 0
+    for cursor in cursors:
+        if any(cursor[1 + of_records :]):
+            return None
+        behind = max(behind, cursor[0] + any(cursor[1:]))
+    return behind

@@ -13,7 +13,10 @@ from typing import Any
 import numpy as np
 
 from loaderkit._base.numbers import at_least
+from loaderkit._loader.settings import LoaderSettings
 from loaderkit.errors import CheckpointMismatchError
+from loaderkit.sources.checked import check_source
+from loaderkit.transforms.operations import as_operations
 
 from . import sharding
 from ._compile import Compiled, compiled
@@ -25,7 +28,7 @@ from ._round_robin import RoundRobin
 from ._state import Identity, read, written
 from ._steps import listed, steps_of
 from ._version import OLDER, compare, length_of
-from .options import MultiprocessingOptions, ReadOptions
+from .options import MultiprocessingOptions, ReadOptions, reads_of
 from .samplers import IndexSampler, size_of
 from .transforms import Batch
 
@@ -164,13 +167,18 @@ class DataLoader:
     def _engine(self, layout: int) -> EngineLoader:
         by_workers = layout > 0
         if by_workers not in self._made:
-            self._made[by_workers] = EngineLoader(
-                self._data_source,
-                self._order,
-                compiled(self._steps, self._generators, by_workers=by_workers),
-                options=self._multiprocessing_options,
-                read_options=self._read_options,
+            source, options = self._data_source, self._multiprocessing_options
+            made = compiled(self._steps, self._generators, by_workers=by_workers)
+            settings = LoaderSettings(
+                # Grain reads a tuple item by item, whatever they are.
+                source=source if isinstance(source, tuple) else check_source(source),
+                sampler=self._order,
+                operations=as_operations(made.operations),
+                worker_count=options.num_workers,
+                prefetch=max(1, options.num_workers * options.per_worker_buffer_size),
+                read_options=reads_of(self._read_options),
             )
+            self._made[by_workers] = EngineLoader(made, settings)
         return self._made[by_workers]
 
     def _resolved(self, part: int, cursor: Place, layout: int) -> Place:

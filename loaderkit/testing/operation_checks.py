@@ -349,7 +349,3 @@ def _run_there(calls: OperationCalls, place: int) -> Any:
     if place == len(calls):
         return _parameters_of(calls.operation)
     return [calls(place)]
-
-
-def _short(value: Any) -> str:
-    return f"{value!r:.80}"

@@ -240,9 +240,6 @@ def _metadata(samples: _SamplerSamples) -> None:
         samples.expect_row(samples.far, _asked(samples.sampler, samples.far).record_key)
 
 
-_FUNCTION = "The answer has to be a function of the index"
-
-
 @_CHECKS("asked again")
 def _asked_again(samples: _SamplerSamples) -> None:
     for index in samples.places:

@@ -204,8 +204,8 @@ def _takes_columns(take: Callable[..., Any]) -> bool:
     )
 
 
-class SourceAdvice:
-    """A base class: each record is read by one of the source below, in the same order, so its advice holds here."""
+class CallAdvice:
+    """A base class: records are made of those of the source below, which are read as it advises."""
 
     _source: Any
 
@@ -213,6 +213,10 @@ class SourceAdvice:
     def read_ahead(self) -> int:
         """Calls in flight that pay, as the source says; 0 where it doesn't."""
         return advised_calls(self._source)
+
+
+class SourceAdvice(CallAdvice):
+    """A base class: each record is read by one of the source below, in the same order, so its advice holds here."""
 
     @property
     def chunk_records(self) -> int:

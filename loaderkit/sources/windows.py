@@ -10,14 +10,14 @@ from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.numbers import at_least
 from loaderkit._base.tree import StructureMismatch, flatten, map_leaves, typed_columns, unflatten
 from loaderkit._source.fingerprint import fingerprint_of
-from loaderkit._source.optional import advised_calls, column_reader, many_reader, offered
+from loaderkit._source.optional import CallAdvice, column_reader, many_reader, offered
 from loaderkit._source.protocol import read_records
 from loaderkit._source.record_key import check_key, check_keys, short_repr
 
 from .checked import require_methods
 
 
-class WindowDataSource:
+class WindowDataSource(CallAdvice):
     """Windows of a source whose records follow each other in time: record k has `size` of them, stacked leaf by leaf.
 
     Args:
@@ -78,11 +78,6 @@ class WindowDataSource:
         records = read_records(self._source, wanted.tolist())
         windows: Any = places.reshape(keys.shape).tolist()
         return [_stacked([records[place] for place in window]) for window in windows]
-
-    @property
-    def read_ahead(self) -> int:
-        """Calls in flight that pay, as the source says; 0 where it doesn't."""
-        return advised_calls(self._source)
 
     @property
     def take(self) -> Callable[..., Any]:

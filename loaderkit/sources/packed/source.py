@@ -15,7 +15,7 @@ from loaderkit._order.packing.row_leaves import Names, row_leaves
 from loaderkit._order.permutation import Int64Array
 from loaderkit._source.content import sampled_keys
 from loaderkit._source.fingerprint import fingerprint_of, same_where_known
-from loaderkit._source.optional import advised_calls, lacking
+from loaderkit._source.optional import CallAdvice, lacking
 from loaderkit._source.protocol import holds_own_objects
 from loaderkit._source.record_key import check_key, check_keys, short_repr
 from loaderkit.sources.checked import require_methods
@@ -29,7 +29,7 @@ _OF_TOKENS = ("feature", "dtype", "bounds", "slices")
 _SHOWN = 8  # documents in a row's name
 
 
-class PackedDataSource:
+class PackedDataSource(CallAdvice):
     """Rows of a packing plan: record k is `{f: (T,), f_segment_ids: (T,), f_positions: (T,)}`, T tokens.
 
     Segment ids (int32) number the documents of a row from 1, positions (int32) the tokens of each from 0; padding has
@@ -190,11 +190,6 @@ class PackedDataSource:
         if (differ := lengths != planned).any():
             wrong = int(differ.argmax())
             self._documents.expect(int(documents[wrong]), feature, int(planned[wrong]), int(lengths[wrong]))
-
-    @property
-    def read_ahead(self) -> int:
-        """Calls in flight that pay, as the source says; 0 where it doesn't."""
-        return advised_calls(self._source)
 
     @property
     def chunk_records(self) -> int:

@@ -14,83 +14,70 @@ _SAMPLER = "lk.IndexSampler(num_records, shuffle=True, seed=0, num_epochs=None),
 _ALWAYS_KEPT = "nothing: workers belong to the DataLoader and serve all its iterators until close()"
 _OPERATIONS = "operations=[...] of DataLoader or load"
 
-# keyword argument -> what to write instead
-KEYWORDS: Mapping[str, str] = {
-    # The data and their order
-    "dataset": "data_source of DataLoader, the first argument of lk.load",
-    "source": "data_source",
-    "data_source": "source, the first argument",
-    "sampler": "num_epochs, shuffle and seed, or lk.DataLoader, which takes a sampler",
-    "batch_sampler": "sampler=... and lk.Batch(batch_size=...) as the last of the operations; for torch's "
-    "of one size: loaderkit.interop.torch.from_batch_sampler",
-    "shuffle": _SAMPLER,
-    "seed": _SAMPLER,
-    "generator": _SAMPLER,
-    "num_epochs": _SAMPLER,
-    "num_shards": _SHARDS,
-    "num_replicas": _SHARDS,
-    "rank": _SHARDS,
-    "shard_index": _SHARDS,
-    "shard_count": _SHARDS,
-    # Operations and batches
-    "transform": _OPERATIONS,
-    "transforms": _OPERATIONS,
-    "transformations": _OPERATIONS,
-    "batch_size": "lk.Batch(batch_size=...) among the operations, or lk.load(source, batch_size=...)",
-    "collate_fn": "lk.Batch(batch_size, batch_fn=...), which takes the list of rows as collate_fn does",
-    "batch_fn": "lk.Batch(batch_size, batch_fn=...)",
-    "drop_last": "lk.Batch(batch_size, drop_remainder=True)",
-    "drop_remainder": "lk.Batch(batch_size, drop_remainder=True)",
-    # Workers and buffers
-    "num_workers": "worker_count",
-    "multiprocessing_context": 'worker_kind="process" or "thread"',
-    "mp_context": 'worker_kind="process" or "thread"',
-    "multiprocessing_options": "worker_count=... and prefetch_batches=...",
-    "worker_init_fn": "lk.RandomMap, or lk.Map(fn, seed_globals=True): the record's seed, not the worker's",
-    "persistent_workers": _ALWAYS_KEPT,
-    "worker_buffer_size": "prefetch_batches",
-    "per_worker_buffer_size": "prefetch_batches",
-    "prefetch_factor": "prefetch_batches",
-    "prefetch_buffer_size": "read_options=lk.ReadOptions(prefetch_buffer_size=...), or prefetch_batches",
-    "num_threads": "read_options=lk.ReadOptions(num_threads=...)",
-    "pin_memory": "loaderkit.interop.torch.tensors(loader, pin_memory=True); jax.device_put takes numpy arrays",
-    "pin_memory_device": "loaderkit.interop.torch.tensors(loader, pin_memory=True, device=...)",
-    "in_order": "nothing: batches always come in the order of the sampler",
-    "enable_profiling": "nothing: any profiler can be attached at worker_count=0",
-    "timeout": "nothing: a worker that dies is an error that names its records",
-    # Mixtures
-    "datasets": "sources, the first argument: {name: source}",
-    "probabilities": "weights={name: weight}",
-    "probs": "weights={name: weight}",
-    "choice_dataset": "pattern=[name, ...]",
-    "stopping_strategy": 'num_epochs=1, when_exhausted="stop" for the end of the first source, "drop" for that of all',
-    "stop_on_empty_dataset": 'num_epochs=1, when_exhausted="stop" for True, "drop" for False',
-    "longest": 'num_epochs=1, when_exhausted="drop"',
-    "weights": "weights={name: weight} of lk.mix, or target={label: weight} of lk.balance",
-    # Readers of files
-    "sep": "delimiter",
-    "field_delim": "delimiter",
-    "usecols": "columns=[name, ...]",
-    "names": "nothing: the first row of each file names the columns",
-    "header": "nothing: the first row of each file names the columns",
-    "dtype": "lk.Map(function) among the operations: values are texts",
-    "filenames": "paths, the first argument",
-    "compression_type": "nothing: compressed files are refused; write them again without",
-    "shardshuffle": _SAMPLER,
-    "resampled": _SAMPLER,
-    "nodesplitter": _SHARDS,
-    "handler": 'on_record_error="replace" or "skip" of lk.DataLoader',
-    "cache_dir": "cache=lk.Cache(folder)",
-    "data_files": "paths, the first argument",
-    "lines": "nothing: each line is a record",
-    "nrows": "lk.SubsetDataSource(source, range(n))",
-    "filters": "lk.offline.filtered(source, function, path)",
-    "num_parallel_reads": "worker_count of DataLoader",
-    "buffer_size": "read_options=lk.ReadOptions(...) of DataLoader",
-    "target_transform": _OPERATIONS,
-    "loader": 'lk.transforms.image.Decode(key="image") or lk.Map(function) among the operations of DataLoader',
-    "is_valid_file": "extensions=[...]",
-}
+
+def _of_each(table: Mapping[str, str]) -> Mapping[str, str]:
+    return {name: advice for names, advice in table.items() for name in names.split()}
+
+
+# keyword argument, or several -> what to write instead
+KEYWORDS: Mapping[str, str] = _of_each(
+    {
+        # The data and their order
+        "dataset": "data_source of DataLoader, the first argument of lk.load",
+        "source": "data_source",
+        "data_source": "source, the first argument",
+        "sampler": "num_epochs, shuffle and seed, or lk.DataLoader, which takes a sampler",
+        "batch_sampler": "sampler=... and lk.Batch(batch_size=...) as the last of the operations; for torch's "
+        "of one size: loaderkit.interop.torch.from_batch_sampler",
+        "shuffle seed generator num_epochs shardshuffle resampled": _SAMPLER,
+        "num_shards num_replicas rank shard_index shard_count nodesplitter": _SHARDS,
+        # Operations and batches
+        "transform transforms transformations target_transform": _OPERATIONS,
+        "batch_size": "lk.Batch(batch_size=...) among the operations, or lk.load(source, batch_size=...)",
+        "collate_fn": "lk.Batch(batch_size, batch_fn=...), which takes the list of rows as collate_fn does",
+        "batch_fn": "lk.Batch(batch_size, batch_fn=...)",
+        "drop_last drop_remainder": "lk.Batch(batch_size, drop_remainder=True)",
+        # Workers and buffers
+        "num_workers": "worker_count",
+        "multiprocessing_context mp_context": 'worker_kind="process" or "thread"',
+        "multiprocessing_options": "worker_count=... and prefetch_batches=...",
+        "worker_init_fn": "lk.RandomMap, or lk.Map(fn, seed_globals=True): the record's seed, not the worker's",
+        "persistent_workers": _ALWAYS_KEPT,
+        "worker_buffer_size per_worker_buffer_size prefetch_factor": "prefetch_batches",
+        "prefetch_buffer_size": "read_options=lk.ReadOptions(prefetch_buffer_size=...), or prefetch_batches",
+        "num_threads": "read_options=lk.ReadOptions(num_threads=...)",
+        "pin_memory": "loaderkit.interop.torch.tensors(loader, pin_memory=True); jax.device_put takes numpy arrays",
+        "pin_memory_device": "loaderkit.interop.torch.tensors(loader, pin_memory=True, device=...)",
+        "in_order": "nothing: batches always come in the order of the sampler",
+        "enable_profiling": "nothing: any profiler can be attached at worker_count=0",
+        "timeout": "nothing: a worker that dies is an error that names its records",
+        # Mixtures
+        "datasets": "sources, the first argument: {name: source}",
+        "probabilities probs": "weights={name: weight}",
+        "choice_dataset": "pattern=[name, ...]",
+        "stopping_strategy": 'num_epochs=1, when_exhausted="stop" for the end of the first source, "drop" for that '
+        "of all",
+        "stop_on_empty_dataset": 'num_epochs=1, when_exhausted="stop" for True, "drop" for False',
+        "longest": 'num_epochs=1, when_exhausted="drop"',
+        "weights": "weights={name: weight} of lk.mix, or target={label: weight} of lk.balance",
+        # Readers of files
+        "sep field_delim": "delimiter",
+        "usecols": "columns=[name, ...]",
+        "names header": "nothing: the first row of each file names the columns",
+        "dtype": "lk.Map(function) among the operations: values are texts",
+        "filenames data_files": "paths, the first argument",
+        "compression_type": "nothing: compressed files are refused; write them again without",
+        "handler": 'on_record_error="replace" or "skip" of lk.DataLoader',
+        "cache_dir": "cache=lk.Cache(folder)",
+        "lines": "nothing: each line is a record",
+        "nrows": "lk.SubsetDataSource(source, range(n))",
+        "filters": "lk.offline.filtered(source, function, path)",
+        "num_parallel_reads": "worker_count of DataLoader",
+        "buffer_size": "read_options=lk.ReadOptions(...) of DataLoader",
+        "loader": 'lk.transforms.image.Decode(key="image") or lk.Map(function) among the operations of DataLoader',
+        "is_valid_file": "extensions=[...]",
+    }
+)
 
 # callable that takes named arguments only -> how to write the call
 BY_NAME: Mapping[str, str] = {
@@ -103,119 +90,103 @@ BY_NAME: Mapping[str, str] = {
 }
 
 # name in the package -> what to write instead
-ATTRIBUTES: Mapping[str, str] = {
-    # Grain's transforms and operations
-    "MapTransform": "lk.Map",
-    "MapWithIndexTransform": "lk.MapWithIndex",
-    "RandomMapTransform": "lk.RandomMap",
-    "TfRandomMapTransform": "lk.RandomMap",
-    "FilterTransform": "lk.Filter",
-    "FlatMapTransform": "lk.FlatMap",
-    "MapOperation": "lk.Map(fn)",
-    "RandomMapOperation": "lk.RandomMap(fn)",
-    "FilterOperation": "lk.Filter(fn)",
-    "BatchOperation": "lk.Batch",
-    # Grain's loader, sources and checkpoints
-    "PyGrainDatasetIterator": "iter(loader)",
-    "PyGrainCheckpointHandler": "lk.CheckpointHandler",
-    "PyGrainCheckpointSave": "lk.CheckpointSave",
-    "PyGrainCheckpointRestore": "lk.CheckpointRestore",
-    "MultiprocessingOptions": "worker_count=... and prefetch_batches=... of lk.DataLoader",
-    "SharedMemoryDataSource": "lk.InMemoryDataSource",
-    "MapDataset": "lk.DataLoader, which takes a Grain MapDataset as its data_source",
-    "IterDataset": "lk.DataLoader",
-    # PyTorch's data sets, samplers and batching
-    "Dataset": "any object with __len__ and __getitem__, passed as data_source=",
-    "IterableDataset": "an object with __len__ and __getitem__: records are read by number, in any order; "
-    "a loader as torch's IterableDataset is loaderkit.interop.torch.LoaderDataset",
-    "TensorDataset": "lk.ArrayDataSource",
-    "ConcatDataset": "lk.ConcatDataSource",
-    "Subset": "lk.SubsetDataSource",
-    "random_split": "order = np.random.default_rng(0).permutation(len(source)), then "
-    "lk.SubsetDataSource(source, order[:n]) and lk.SubsetDataSource(source, order[n:])",
-    "RandomSampler": "lk.IndexSampler(num_records, shuffle=True, seed=0)",
-    "SubsetRandomSampler": "lk.samplers.KeysSampler(indices, shuffle=True, seed=0, num_epochs=1), passed as sampler=",
-    "WeightedRandomSampler": "lk.samplers.WeightedSampler(weights, seed=0, num_samples=...), passed as sampler=",
-    "BatchSampler": "lk.Batch",
-    "DistributedSampler": "shard_options=lk.ShardByJaxProcess() of lk.DataLoader",
-    "default_collate": "lk.Batch",
-    "get_worker_info": "nothing: which worker runs a record never shows in the data",
-    # WebDataset's pipelines; its shuffle, decode and batched are methods there
-    "WebDataset": "lk.TarDataSource",
-    "WebLoader": "lk.DataLoader",
-    "DataPipeline": "operations=[...] of lk.DataLoader",
-    "ShardListDataset": "lk.TarDataSource",
-    "SimpleShardList": "lk.TarDataSource, which takes the names of all shards",
-    "ResampledShards": "lk.IndexSampler(num_records, shuffle=True, seed=0, num_epochs=None)",
-    "RandomMix": "lk.mix({name: source}, weights={name: weight})",
-    "RoundRobin": "lk.interleave(sources, num_epochs=1)",
-    "ShardWriter": 'lk.write(records, folder, format="tar", shard_bytes=10**9)',
-    "TarWriter": 'lk.write(records, "x.tar")',
-    "split_by_node": "shard_options=lk.ShardByJaxProcess() of lk.DataLoader",
-    "split_by_worker": "nothing: all workers share the rows of each batch",
-    "single_node_only": "nothing: without shard_options each process reads everything",
-    "warn_and_continue": 'on_record_error="replace" or "skip" of lk.DataLoader',
-    "ignore_and_continue": 'on_record_error="replace" or "skip" of lk.DataLoader',
-    "to_tuple": "lk.AsTuple",
-    "autodecode": "lk.decode.ByExtension",
-    "Decoder": "lk.decode.ByExtension",
-    "imagehandler": 'lk.decode.ByExtension("rgb8")',
-    "handle_extension": 'lk.decode.ByExtension(handlers={"seg.png": function})',
-    "map_dict": "lk.Map",
-    "map_tuple": "lk.Map",
-    "rename": "lk.Map",
-    "select": "lk.Filter",
-    "batched": "lk.Batch",
-    "unbatched": "lk.FlatMap",
-    # Mixtures of HF datasets, Grain and tf.data
-    "interleave_datasets": "lk.mix({name: source}, weights={name: probability}, shuffle=True, seed=0)",
-    "concatenate_datasets": "lk.ConcatDataSource",
-    "sample_from_datasets": "lk.mix({name: source}, weights={name: weight})",
-    "choose_from_datasets": "lk.mix({name: source}, pattern=[name, ...])",
-    # tf.data's file readers
-    "TFRecordDataset": "lk.TFRecordDataSource",
-    "TextLineDataset": "lk.formats.LinesDataSource",
-    "CsvDataset": "lk.formats.CsvDataSource",
-}
+ATTRIBUTES: Mapping[str, str] = _of_each(
+    {
+        # Grain's transforms and operations
+        "MapTransform map_dict map_tuple rename": "lk.Map",
+        "MapWithIndexTransform": "lk.MapWithIndex",
+        "RandomMapTransform TfRandomMapTransform": "lk.RandomMap",
+        "FilterTransform select": "lk.Filter",
+        "FlatMapTransform unbatched": "lk.FlatMap",
+        "MapOperation": "lk.Map(fn)",
+        "RandomMapOperation": "lk.RandomMap(fn)",
+        "FilterOperation": "lk.Filter(fn)",
+        "BatchOperation BatchSampler default_collate batched": "lk.Batch",
+        # Grain's loader, sources and checkpoints
+        "PyGrainDatasetIterator": "iter(loader)",
+        "PyGrainCheckpointHandler": "lk.CheckpointHandler",
+        "PyGrainCheckpointSave": "lk.CheckpointSave",
+        "PyGrainCheckpointRestore": "lk.CheckpointRestore",
+        "MultiprocessingOptions": "worker_count=... and prefetch_batches=... of lk.DataLoader",
+        "SharedMemoryDataSource": "lk.InMemoryDataSource",
+        "MapDataset": "lk.DataLoader, which takes a Grain MapDataset as its data_source",
+        "IterDataset WebLoader": "lk.DataLoader",
+        # PyTorch's data sets, samplers and batching
+        "Dataset": "any object with __len__ and __getitem__, passed as data_source=",
+        "IterableDataset": "an object with __len__ and __getitem__: records are read by number, in any order; "
+        "a loader as torch's IterableDataset is loaderkit.interop.torch.LoaderDataset",
+        "TensorDataset": "lk.ArrayDataSource",
+        "ConcatDataset concatenate_datasets": "lk.ConcatDataSource",
+        "Subset": "lk.SubsetDataSource",
+        "random_split": "order = np.random.default_rng(0).permutation(len(source)), then "
+        "lk.SubsetDataSource(source, order[:n]) and lk.SubsetDataSource(source, order[n:])",
+        "RandomSampler": "lk.IndexSampler(num_records, shuffle=True, seed=0)",
+        "SubsetRandomSampler": "lk.samplers.KeysSampler(indices, shuffle=True, seed=0, num_epochs=1), passed as "
+        "sampler=",
+        "WeightedRandomSampler": "lk.samplers.WeightedSampler(weights, seed=0, num_samples=...), passed as sampler=",
+        "DistributedSampler split_by_node": "shard_options=lk.ShardByJaxProcess() of lk.DataLoader",
+        "get_worker_info": "nothing: which worker runs a record never shows in the data",
+        # WebDataset's pipelines; its shuffle, decode and batched are methods there
+        "WebDataset ShardListDataset": "lk.TarDataSource",
+        "DataPipeline": "operations=[...] of lk.DataLoader",
+        "SimpleShardList": "lk.TarDataSource, which takes the names of all shards",
+        "ResampledShards": "lk.IndexSampler(num_records, shuffle=True, seed=0, num_epochs=None)",
+        "RandomMix sample_from_datasets": "lk.mix({name: source}, weights={name: weight})",
+        "RoundRobin": "lk.interleave(sources, num_epochs=1)",
+        "ShardWriter": 'lk.write(records, folder, format="tar", shard_bytes=10**9)',
+        "TarWriter": 'lk.write(records, "x.tar")',
+        "split_by_worker": "nothing: all workers share the rows of each batch",
+        "single_node_only": "nothing: without shard_options each process reads everything",
+        "warn_and_continue ignore_and_continue": 'on_record_error="replace" or "skip" of lk.DataLoader',
+        "to_tuple": "lk.AsTuple",
+        "autodecode Decoder": "lk.decode.ByExtension",
+        "imagehandler": 'lk.decode.ByExtension("rgb8")',
+        "handle_extension": 'lk.decode.ByExtension(handlers={"seg.png": function})',
+        # Mixtures of HF datasets, Grain and tf.data
+        "interleave_datasets": "lk.mix({name: source}, weights={name: probability}, shuffle=True, seed=0)",
+        "choose_from_datasets": "lk.mix({name: source}, pattern=[name, ...])",
+        # tf.data's file readers
+        "TFRecordDataset": "lk.TFRecordDataSource",
+        "TextLineDataset": "lk.formats.LinesDataSource",
+        "CsvDataset": "lk.formats.CsvDataSource",
+    }
+)
 
 
 # method of a loader or an iterator -> what to write instead
-METHODS: Mapping[str, str] = {
-    "state_dict": "get_state() of iter(loader), or loaderkit.interop.torch.tensors(loader), which has state_dict()",
-    "load_state_dict": "set_state(state) of iter(loader), or loaderkit.interop.torch.tensors(loader)",
-    "get_state": "get_state() of iter(loader)",
-    "set_state": "set_state(state) of iter(loader)",
-    "element_spec": "element_spec of the loader",
-    "dataset": "the data_source that was passed to it",
-    "batch_size": "the Batch that was passed to it",
-    "set_epoch": "loader.epoch(e)",
-    "reweigh": "reweigh({name: weight}) of iter(loader)",
-    "reweight": "reweigh({name: weight}) of iter(loader)",
-    "set_weights": "reweigh({name: weight}) of iter(loader)",
-}
+METHODS: Mapping[str, str] = _of_each(
+    {
+        "state_dict": "get_state() of iter(loader), or loaderkit.interop.torch.tensors(loader), which has state_dict()",
+        "load_state_dict": "set_state(state) of iter(loader), or loaderkit.interop.torch.tensors(loader)",
+        "get_state": "get_state() of iter(loader)",
+        "set_state": "set_state(state) of iter(loader)",
+        "element_spec": "element_spec of the loader",
+        "dataset": "the data_source that was passed to it",
+        "batch_size": "the Batch that was passed to it",
+        "set_epoch": "loader.epoch(e)",
+        "reweigh reweight set_weights": "reweigh({name: weight}) of iter(loader)",
+    }
+)
 
 # method of a data source in other libraries -> what to write instead
-SOURCE_METHODS: Mapping[str, str] = {
-    "shuffle": "lk.IndexSampler(len(source), shuffle=True, seed=0) as sampler= of lk.DataLoader",
-    "decode": 'lk.decode.ByExtension("rgb8") among the operations of lk.DataLoader',
-    "map": "lk.Map(function) among the operations of lk.DataLoader",
-    "to_tuple": 'lk.AsTuple("jpg cls") among the operations of lk.DataLoader',
-    "map_dict": "lk.Map(function) among the operations of lk.DataLoader",
-    "map_tuple": "lk.Map(function) among the operations of lk.DataLoader",
-    "rename": "lk.Map(function) among the operations of lk.DataLoader",
-    "select": "lk.Filter(function) among the operations of lk.DataLoader",
-    "filter": "lk.Filter(function) among the operations of lk.DataLoader",
-    "batched": "lk.Batch(32) among the operations of lk.DataLoader",
-    "batch": "lk.Batch(32) among the operations of lk.DataLoader",
-    "unbatched": "lk.FlatMap(function) among the operations of lk.DataLoader",
-    "repeat": "num_epochs=None of lk.IndexSampler",
-    "with_epoch": "loader.epoch(e)",
-    "prefetch": "prefetch_batches=... of lk.DataLoader",
-    "shard": "shard_options=lk.ShardOptions(index, count) of lk.DataLoader",
-    "concatenate": "lk.ConcatDataSource([source, other])",
-    "interleave": "lk.interleave(sources, cycle_length=..., block_length=..., num_epochs=1)",
-    "mix": "lk.mix({name: source}, weights={name: weight})",
-}
+SOURCE_METHODS: Mapping[str, str] = _of_each(
+    {
+        "shuffle": "lk.IndexSampler(len(source), shuffle=True, seed=0) as sampler= of lk.DataLoader",
+        "decode": 'lk.decode.ByExtension("rgb8") among the operations of lk.DataLoader',
+        "map map_dict map_tuple rename": "lk.Map(function) among the operations of lk.DataLoader",
+        "to_tuple": 'lk.AsTuple("jpg cls") among the operations of lk.DataLoader',
+        "select filter": "lk.Filter(function) among the operations of lk.DataLoader",
+        "batched batch": "lk.Batch(32) among the operations of lk.DataLoader",
+        "unbatched": "lk.FlatMap(function) among the operations of lk.DataLoader",
+        "repeat": "num_epochs=None of lk.IndexSampler",
+        "with_epoch": "loader.epoch(e)",
+        "prefetch": "prefetch_batches=... of lk.DataLoader",
+        "shard": "shard_options=lk.ShardOptions(index, count) of lk.DataLoader",
+        "concatenate": "lk.ConcatDataSource([source, other])",
+        "interleave": "lk.interleave(sources, cycle_length=..., block_length=..., num_epochs=1)",
+        "mix": "lk.mix({name: source}, weights={name: weight})",
+    }
+)
 
 
 def refuse_foreign_keywords(callable_name: str, keywords: Mapping[str, Any]) -> None:

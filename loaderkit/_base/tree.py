@@ -13,21 +13,6 @@ from typing import Any, NoReturn
 
 from .structure import COMMON_LEAVES, Structure, children_of, kind_of, structure_of
 
-__all__ = [
-    "Structure",
-    "StructureMismatch",
-    "columns",
-    "copy_containers",
-    "flatten",
-    "leaf_order",
-    "map_leaves",
-    "own_each",
-    "paths",
-    "structure_of",
-    "typed_columns",
-    "unflatten",
-]
-
 
 class StructureMismatch(ValueError):  # noqa: N818 - a finding, which the caller turns into its own error
     """A row has another structure than the other rows of its columns.

@@ -15,21 +15,25 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Never, Self, TypeVar
 from loaderkit._base.closing import Closing
 from loaderkit._base.hints import refuse_foreign_method, refusing_foreign_arguments
 from loaderkit._base.numbers import at_least, true_or_false
+from loaderkit._base.system.processor_level import checked_level
 from loaderkit._engine.stats.stats import Stats
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._order.sharding import Sharding
 from loaderkit._plan.seekable_plan import SeekablePlan
+from loaderkit._runtime.executors.restart_policy import RestartPolicy
 from loaderkit._runtime.worker.bad_record_handler import OnRecordError
 from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit._source.naming import namer_of
 from loaderkit._source.protocol import RandomAccessDataSource
 from loaderkit.samplers import Sampler
+from loaderkit.sources.checked import check_source
 from loaderkit.transforms.base import label_of
 from loaderkit.transforms.element_spec import spec_of
-from loaderkit.transforms.operations import Operation
+from loaderkit.transforms.operations import Operation, as_operations
 from loaderkit.transforms.parameters import parameters_of
 
-from .executor_factory import LoaderExecutorFactory, files_of_workers, make_executor
+from . import user_arguments as arguments
+from .executor_factory import LoaderExecutorFactory, files_of_workers, make_executor, program_of
 from .iterator.error_notes import named
 from .iterator.iterator import DataLoaderIterator, T_co
 from .iterator.open_scheduler import open_scheduler
@@ -44,11 +48,10 @@ from .plan import (
     shards_without_last_step,
     why_lanes_are_shared,
 )
+from .planned_shapes import with_planned_shapes
 from .process_agreement import ProcessAgreement, end_agreement_of
-from .program import program_of
 from .settings import LoaderSettings
 from .shared_executor import SharedExecutor
-from .user_arguments import checked_settings
 
 if TYPE_CHECKING:
     from .inspect.describe import Description
@@ -132,27 +135,35 @@ class DataLoader(Closing, Generic[T_co]):
         worker_timeout: float | None = None,
         on_worker_timeout: str = "raise",
     ) -> None:
-        self._settings = checked_settings(
-            data_source=data_source,
-            sampler=sampler,
-            operations=operations,
-            worker_count=worker_count,
-            worker_kind=worker_kind,
-            cpu=cpu,
-            prefetch_batches=prefetch_batches,
-            read_options=read_options,
-            shard_options=shard_options,
-            max_memory=max_memory,
-            logical_streams=logical_streams,
-            num_steps=num_steps,
+        source = check_source(data_source)
+        tolerance = arguments.tolerance_of(on_record_error, max_bad_records, quarantine)
+        sampler_of_source = arguments.checked_sampler(sampler, source)
+        on_timeout = arguments.one_of("on_worker_timeout", on_worker_timeout, "raise", "restart")
+        self._settings = LoaderSettings(
+            source=source,
+            sampler=sampler_of_source,
+            operations=with_planned_shapes(as_operations(operations), sampler_of_source, tolerance),
+            worker_count=arguments.worker_count_of(worker_count),
+            tuned=worker_count == "auto",
+            worker_kind=arguments.one_of("worker_kind", worker_kind, "process", "thread"),
+            cpu=checked_level(cpu),
+            prefetch=at_least("prefetch_batches", prefetch_batches, 1),
+            read_options=arguments.read_options_of(read_options),
+            max_memory=None if max_memory is None else at_least("max_memory", max_memory, 0),
+            logical_streams=at_least("logical_streams", logical_streams, 1),
+            num_steps=None if num_steps is None else at_least("num_steps", num_steps, 1),
+            verify=true_or_false("verify", verify),
+            restart_policy=RestartPolicy(
+                restart_late=on_timeout == "restart",
+                restarts=at_least("max_worker_restarts", max_worker_restarts, 0),
+                timeout=arguments.seconds_or_none("worker_timeout", worker_timeout),
+            ),
+            sharding=arguments.sharding_of(sampler, shard_options),
             on_record_error=on_record_error,
-            max_bad_records=max_bad_records,
-            quarantine=quarantine,
-            verify=verify,
-            max_worker_restarts=max_worker_restarts,
-            worker_timeout=worker_timeout,
-            on_worker_timeout=on_worker_timeout,
+            tolerance=tolerance,
+            quarantine=None if quarantine is None else os.fspath(quarantine),
         )
+        arguments.check_settings(self._settings)
         # The loaders of single epochs share these with this one.
         self._fingerprints = Fingerprints(self._settings.sampler, self._settings.source)
         self._process_agreement = ProcessAgreement(pending=true_or_false("agree", agree))

@@ -5,10 +5,10 @@ from functools import cached_property
 from typing import Any
 
 from loaderkit._base.numbers import at_least
+from loaderkit._loader.planned_shapes import check_shapes
 from loaderkit._order.metadata import MOST_INDEX
 from loaderkit._order.sharding import ShardBlocks, ShardOptions
 from loaderkit._plan.seekable_plan import SeekablePlan
-from loaderkit._plan.shape_checks import check_shapes
 from loaderkit._source.fingerprint import fingerprint_of as source_fingerprint_of
 from loaderkit.samplers import Sampler
 from loaderkit.samplers.optional import batch_of, components_of, endless_of, lanes_of, next_uses_of
@@ -99,17 +99,14 @@ def checked_epoch(sampler: Sampler, e: Any) -> int:
     7
     """
     records = epoch_length_of(sampler)
-    if records is None and components_of(sampler) is not None:
-        raise TypeError(
-            f"epoch(e): expected a sampler that says how long an epoch is, got a {type(sampler).__qualname__}, of "
-            "which each component has epochs of its own; give num_steps= for a part, and ask "
-            "it.sampler.taken(it.index) for the epochs"
-        )
     if records is None:
-        raise TypeError(
-            f"epoch(e): expected a sampler that says how long an epoch is, got {type(sampler).__qualname__}; give it "
-            "num_records"
-        )
+        got = f"{type(sampler).__qualname__}; give it num_records"
+        if components_of(sampler) is not None:
+            got = (
+                f"a {type(sampler).__qualname__}, of which each component has epochs of its own; give num_steps= for a "
+                "part, and ask it.sampler.taken(it.index) for the epochs"
+            )
+        raise TypeError(f"epoch(e): expected a sampler that says how long an epoch is, got {got}")
     epoch = at_least("e", e, 0)
     if (epoch + 1) * records > MOST_INDEX:
         raise ValueError(

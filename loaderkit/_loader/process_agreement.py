@@ -4,8 +4,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable
 
-from loaderkit._base.system.numerics import numerics
-from loaderkit._base.system.versions import present_versions
+from loaderkit._base.system.numerics import numerics, present_versions
 from loaderkit._order.store import Store
 from loaderkit._plan.position import Position
 from loaderkit._plan.seekable_plan import SeekablePlan

@@ -19,7 +19,7 @@ _RESTART_POLICY = RestartPolicy(restarts=2, timeout=None, restart_late=False)
 class LoaderSettings:
     """What a stream and its workers are made of; all values are checked already.
 
-    `checked_settings` (user_arguments.py) makes one of a user's arguments. A variant of a loader, such as one epoch of
+    `DataLoader` makes one of a user's arguments (user_arguments.py). A variant of a loader, such as one epoch of
     it, differs from it by `replace`.
 
     Args:

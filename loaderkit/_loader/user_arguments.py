@@ -2,87 +2,30 @@
 
 import math
 import os
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from loaderkit._base.numbers import at_least, number, true_or_false
-from loaderkit._base.system.processor_level import checked_level
+from loaderkit._base.numbers import at_least, number
 from loaderkit._base.system.resources import available_cpus
 from loaderkit._order.sharding import NoSharding, Sharding, ShardOptions, check_sharding
 from loaderkit._plan.bad_records import Tolerance
 from loaderkit._plan.stream_shape import batching_of, check_reach
-from loaderkit._runtime.executors.restart_policy import RestartPolicy
 from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit.samplers import Sampler
 from loaderkit.samplers.protocol import length_of, min_records_of, num_records_of, random_parts_of, seed_of
-from loaderkit.sources.checked import check_source
 from loaderkit.sources.random_reads import check_random_reads
 from loaderkit.transforms.base import Map, draws, operation_name
-from loaderkit.transforms.operations import Operation, as_operations
 from loaderkit.transforms.shape import shape_of
 
 from .parts import check_parts
-from .planned_shapes import with_planned_shapes
 from .settings import LoaderSettings
 
 
-def checked_settings(
-    *,
-    data_source: Any,
-    sampler: Any,
-    operations: Iterable[Operation],
-    worker_count: int | Literal["auto"] | None,
-    worker_kind: str,
-    cpu: str | None,
-    prefetch_batches: int,
-    read_options: ReadOptions | None,
-    shard_options: Sharding | None,
-    max_memory: int | None,
-    logical_streams: int,
-    num_steps: int | None,
-    on_record_error: Any,
-    max_bad_records: float | None,
-    quarantine: str | os.PathLike[str] | None,
-    verify: bool,
-    max_worker_restarts: int,
-    worker_timeout: float | None,
-    on_worker_timeout: str,
-) -> LoaderSettings:
-    """The settings that a user's arguments mean; the arguments are those of DataLoader.
-
-    Raises TypeError or ValueError for what is wrong with them, also with two of them together.
-    """
-    data_source = check_source(data_source)
-    tolerance = _tolerance(on_record_error, max_bad_records, quarantine)
-    checked = _sampler(sampler, data_source)
-    check_random_reads(data_source, random_parts_of(checked))
-    settings = LoaderSettings(
-        source=data_source,
-        sampler=checked,
-        operations=with_planned_shapes(as_operations(operations), checked, tolerance),
-        worker_count=_worker_count(worker_count),
-        tuned=worker_count == "auto",
-        worker_kind=_one_of("worker_kind", worker_kind, "process", "thread"),
-        cpu=checked_level(cpu),
-        prefetch=at_least("prefetch_batches", prefetch_batches, 1),
-        read_options=_read_options(read_options),
-        max_memory=None if max_memory is None else at_least("max_memory", max_memory, 0),
-        logical_streams=at_least("logical_streams", logical_streams, 1),
-        num_steps=None if num_steps is None else at_least("num_steps", num_steps, 1),
-        verify=true_or_false("verify", verify),
-        restart_policy=RestartPolicy(
-            restart_late=_one_of("on_worker_timeout", on_worker_timeout, "raise", "restart") == "restart",
-            restarts=at_least("max_worker_restarts", max_worker_restarts, 0),
-            timeout=_seconds_or_none("worker_timeout", worker_timeout),
-        ),
-        sharding=_sharding(sampler, shard_options),
-        on_record_error=on_record_error,
-        tolerance=tolerance,
-        quarantine=None if quarantine is None else os.fspath(quarantine),
-    )
+def check_settings(settings: LoaderSettings) -> None:
+    """Raises ValueError for arguments that are wrong together, each of which is right by itself."""
+    cpu = settings.cpu
     if cpu is not None and (settings.worker_kind == "thread" or not settings.worker_count):
         raise ValueError(
             f"cpu: expected None without worker processes, got {cpu!r}: numpy has chosen its loops when this process "
@@ -90,10 +33,10 @@ def checked_settings(
         )
     _check_operations(settings)
     check_reach(batching_of(shape_of(settings.operations), ShardOptions(0, 1)), length_of(settings.sampler))
-    return settings
 
 
-def _worker_count(count: Any) -> int:
+def worker_count_of(count: Any) -> int:
+    """The number of workers; as many as this process may use CPUs for None, and to begin with for "auto"."""
     if count is None or count == "auto":
         return available_cpus()
     if isinstance(count, str):
@@ -116,19 +59,22 @@ def _check_operations(settings: LoaderSettings) -> None:
             )
 
 
-def _one_of(name: str, value: str, first: str, second: str) -> str:
+def one_of(name: str, value: str, first: str, second: str) -> str:
+    """The value, if it is one of the two."""
     if value not in (first, second):
         raise ValueError(f"{name}: expected {first!r} or {second!r}, got {value!r}")
     return value
 
 
-def _read_options(options: Any) -> ReadOptions:
+def read_options_of(options: Any) -> ReadOptions:
+    """How a worker reads; the defaults for None."""
     if options is not None and not isinstance(options, ReadOptions):
         raise TypeError(f"read_options: expected a ReadOptions, got {options!r}")
     return options or ReadOptions()
 
 
-def _sampler(sampler: Any, source: Any) -> Sampler:
+def checked_sampler(sampler: Any, source: Any) -> Sampler:
+    """The sampler, if it reads records of this source, in an order that the source allows."""
     if isinstance(sampler, type) or not hasattr(sampler, "__getitem__"):
         raise TypeError(
             f"sampler: expected one that gives RecordMetadata for sampler[i], such as IndexSampler(len(source)), "
@@ -149,10 +95,12 @@ def _sampler(sampler: Any, source: Any) -> Sampler:
         raise ValueError(f"sampler: expected one with indices, got {type(sampler).__qualname__} of length 0")
     check_parts(sampler, source)
     checked: Sampler = sampler
+    check_random_reads(source, random_parts_of(checked))
     return checked
 
 
-def _sharding(sampler: Any, given: Any) -> Sharding:
+def sharding_of(sampler: Any, given: Any) -> Sharding:
+    """The shards that are given, or the sampler's own; no shards where there are none."""
     own = getattr(sampler, "shard_options", None)
     for name, options in (("shard_options", given), ("the sampler's shard_options", own)):
         check_sharding(options, name)
@@ -164,7 +112,8 @@ def _sharding(sampler: Any, given: Any) -> Sharding:
     return chosen
 
 
-def _seconds_or_none(name: str, value: Any) -> float | None:
+def seconds_or_none(name: str, value: Any) -> float | None:
+    """A number of seconds above 0, or None for no limit."""
     if value is None:
         return None
     seconds = number(name, value, "a number of seconds or None")
@@ -173,7 +122,8 @@ def _seconds_or_none(name: str, value: Any) -> float | None:
     return seconds
 
 
-def _tolerance(on_record_error: Any, most: Any, quarantine: Any) -> Tolerance:
+def tolerance_of(on_record_error: Any, most: Any, quarantine: Any) -> Tolerance:
+    """Which bad records are accepted, and how many."""
     policies = ("raise", "replace", "skip")
     policy = "call" if callable(on_record_error) else on_record_error
     if policy != "call" and (not isinstance(policy, str) or policy not in policies):

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._engine.logical_stream import RecordInput
 from loaderkit._order.metadata import MOST_INT64
 from loaderkit._order.sharding import ShardOptions
 from loaderkit.samplers import Sampler
@@ -259,7 +260,7 @@ class WholeWindows:
     ((array([0, 1, 2, 3, 4, 5]), array([0, 1, 2, 3, 4, 5])), (array([6]), array([6])), None)
     """
 
-    def __init__(self, feed: "Records", size: int) -> None:
+    def __init__(self, feed: RecordInput, size: int) -> None:
         self._feed = feed
         self._size = size
         self._waiting: list[tuple[Int64Array, Int64Array]] = []
@@ -286,11 +287,3 @@ class WholeWindows:
         indices, keys = (np.concatenate(parts) for parts in zip(*self._waiting))
         self._waiting = [(indices[wanted:], keys[wanted:])] if here > wanted else []
         return indices[:wanted], keys[:wanted]
-
-
-class Records(Protocol):
-    """A source of indices and record keys in order."""
-
-    def next(self, count: int) -> tuple[Int64Array, Int64Array] | None:
-        """Indices and keys, (n,) int64 each, of up to `count` next records; None after the last."""
-        ...

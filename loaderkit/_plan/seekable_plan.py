@@ -1,34 +1,40 @@
 """The plan of an iterator: sampler, operations and shards of a loader joined, once the shards are known.
 
 A plan knows its whole stream and holds no position: it says how one follows on another (position.py) and which
-indices a step has. What the engine makes of it is decided in _loader/iterator/open_scheduler.py.
+indices a step has. What the engine makes of it is decided in _loader/iterator/open_scheduler.py. The bad records up to
+a position are counted here, and checked against the user's limit.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._order.facts import Facts, Failure, Loss
+from loaderkit._base.notes import keyed
+from loaderkit._order.facts import Cursor, Facts, Failure, Loss
 from loaderkit._order.metadata import MOST_INDEX, RecordMetadata
 from loaderkit._order.mixture.stages import MixtureStages
+from loaderkit._order.operation_shape import OperationShape
 from loaderkit._order.rng import generator
 from loaderkit._order.sharding import Shard, ShardOptions
-from loaderkit.errors import WorkerError
+from loaderkit.errors import BadRecordsError, WorkerError
 from loaderkit.samplers import Sampler
 from loaderkit.samplers.protocol import ShapedSampler, length_of, record_keys_of, seed_of, shaped
 
-from .bad_record_limit import check_losses, with_losses
-from .bad_records import ReplacementSearch, with_substitutions
+from .bad_records import IN_A_ROW, BadRecords, ReplacementSearch, with_substitutions
 from .batching import Batching, shard_rows
 from .logical_streams import stream_block
-from .mixture import behind_cursors, is_staged
 from .position import Position
 from .schedule import Schedule
 from .segments import Segments
 from .stream_shape import StreamShape
+
+if TYPE_CHECKING:
+    from loaderkit.samplers import MixedSampler
+
 
 Keys = NDArray[np.int64]
 
@@ -125,7 +131,7 @@ class SeekablePlan(StreamShape):
         cursors = at.cursors if facts.ends is None else facts.ends[k]
         losses = at.losses
         if facts.losses is not None and k in facts.losses:
-            losses = with_losses(self, losses, facts.losses[k], at.q)
+            losses = self._with_losses(losses, facts.losses[k], at.q)
         return Position(at.step + 1, at.segments, cursors, at.q, losses)
 
     def counts_between(self, start: Position, end: Position) -> tuple[int, int]:
@@ -145,7 +151,7 @@ class SeekablePlan(StreamShape):
 
     def after_losses(self, at: Position, losses: Sequence[Loss]) -> Position:
         """The position with the bad records after the last element."""
-        return at._replace(losses=with_losses(self, at.losses, losses, at.q)) if losses else at
+        return at._replace(losses=self._with_losses(at.losses, losses, at.q)) if losses else at
 
     def after_failure(self, at: Position, failure: Failure) -> Position | None:
         """The position after what failed at a position; None where the failure doesn't say what that was.
@@ -209,7 +215,16 @@ class SeekablePlan(StreamShape):
 
     def check_bad_records(self, at: Position, latest: Loss) -> None:
         """Raises BadRecordsError where more were lost up to a position than is allowed; latest: the last of them."""
-        check_losses(self, at, latest, index=self.index_of(at), num_records=self.num_records)
+        lost, passed = at.losses.count, self._records_passed(at)
+        # "replace" and "skip" end at `Tolerance.in_a_row`; a user's function could answer for bad records without end.
+        all_bad = self.tolerance.policy == "call" and lost >= max(IN_A_ROW, passed)
+        if self.tolerance.allows(lost=lost, passed=passed, num_records=self.num_records) and not all_bad:
+            return
+        limit = "" if all_bad else f", and max_bad_records is {self.tolerance.most}"
+        raise BadRecordsError(
+            f"{lost:,} of about {passed:,} records are bad{limit}; the last is index {latest.index} "
+            f"(record_key {keyed(latest.record_key, latest.name)}): {latest.error}, raised by {latest.label}"
+        )
 
     def record_keys(self, at: Position, indices: Keys) -> tuple[Keys, Sequence[bool]]:
         """The record keys that are read at indices, (n,) int64 each, and whether each is read instead of a bad one."""
@@ -305,3 +320,64 @@ class SeekablePlan(StreamShape):
         """Bad records that may follow one another."""
         length = None if self.stop is None else self.stop - self.start
         return self.tolerance.in_a_row(num_records=self.num_records, length=length)
+
+    def _with_losses(self, known: BadRecords, losses: Sequence[Loss], q: int) -> BadRecords:
+        """The known bad records with those of `losses` added. q: block length of the logical streams."""
+        if not self.tolerance.skips:
+            return known.with_ledger((loss.index, loss.instead) for loss in losses)
+        return known.with_skipped(Counter(self.streams_in_blocks(q).stream_of(loss.index) for loss in losses))
+
+    def _records_passed(self, position: Position) -> int:
+        """The approximate number of records in this process's rows up to a position."""
+        losses, own, shards = position.losses, len(self.shard.blocks), self.shard.shard_count
+        if position.cursors is not None:
+            # After a stream began again, its ledger holds greater indices, which were passed before.
+            records = max(self.index_of(position), losses.ledger.last + 1) - self.start
+            return max(losses.count, records * own // shards)
+        # After a seek back the ledger still holds the bad records beyond the position.
+        records = max(self._records_in(position.step), losses.ledger.last + 1 - self.start)
+        return max(losses.count, -(-records * own // shards))
+
+    def _records_in(self, steps: int) -> int:
+        stride = self.batching.stride
+        if self.stop is None or steps * stride <= self.stop - self.start:
+            return steps * stride
+        whole, left = divmod(self.stop - self.start, stride)
+        return whole * stride + self.batching.count_used(left)
+
+
+def is_staged(sampler: Sampler) -> TypeGuard["MixedSampler"]:
+    """Whether a sampler has stages of weights.
+
+    >>> from loaderkit.samplers import SequentialSampler
+    >>> is_staged(SequentialSampler(4))
+    False
+    """
+    return isinstance(getattr(sampler, "stages", None), MixtureStages)
+
+
+def behind_cursors(operations: Iterable[OperationShape], cursors: Iterable[Cursor]) -> int | None:
+    """The first index that no stream has read, where operations change the number of rows.
+
+    An index is read, too, if a FlatMap has handed out some of its children. None where a Window, or a FlatMap behind a
+    Batch or a Window, has handed out some of what it makes of several records: which indices these have isn't known.
+
+    Args:
+        operations: of the plan.
+        cursors: of all its streams.
+
+    >>> flat_map, batch = OperationShape("flat_map", "FlatMap(f)"), OperationShape("batch", "Batch(4)")
+    >>> behind_cursors([flat_map, batch], [(7, 2), (5,)])
+    8
+    """
+    of_records = 0  # FlatMaps whose elements are single records
+    for op in operations:
+        if op.kind in ("batch", "window"):
+            break
+        of_records += op.kind == "flat_map"
+    behind = 0
+    for cursor in cursors:
+        if any(cursor[1 + of_records :]):
+            return None
+        behind = max(behind, cursor[0] + any(cursor[1:]))
+    return behind

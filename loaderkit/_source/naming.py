@@ -6,14 +6,14 @@ fails, the key is shown alone, so the failure never hides the error that is bein
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from .optional import ANY_NUMBER, BY_PLACE, parameters_of
+
 _MOST = 200  # characters of a name that are shown
-_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 Namer = Callable[[int], str | None]
 
@@ -69,13 +69,8 @@ def _method_of(source: Any) -> Callable[[int], Any] | None:
 
 def _takes_one(method: Callable[..., Any]) -> bool:
     """Whether it requires exactly one argument, a positional one."""
-    try:
-        parameters = inspect.signature(method).parameters.values()
-    except (TypeError, ValueError):  # a method written in C may have no signature
-        return False
-    any_number = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    needed = [p for p in parameters if p.default is p.empty and p.kind not in any_number]
-    return len(needed) == 1 and needed[0].kind in _BY_PLACE
+    needed = [p for p in parameters_of(method) if p.default is p.empty and p.kind not in ANY_NUMBER]
+    return len(needed) == 1 and needed[0].kind in BY_PLACE
 
 
 def shown_name(name: Any) -> str:

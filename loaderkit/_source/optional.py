@@ -12,15 +12,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+T = TypeVar("T")
+
+BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-_ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def many_reader(source: Any) -> Callable[[Sequence[int]], Sequence[Any]] | None:
@@ -126,6 +128,35 @@ def lacking(source: Any, name: str, *, needs: str) -> AttributeError:
     return AttributeError(text, name=name, obj=source)
 
 
+def offered(source: Any, name: str, found: T | None) -> T:
+    """What a source has where the one that it is made of has it; else an AttributeError says so.
+
+    Args:
+        source: has it by its class.
+        name: of it.
+        found: the one of the source below; None where that has none.
+
+    >>> offered([], "take", None)
+    Traceback (most recent call last):
+    AttributeError: take: a list has it for a source with `take` only
+    """
+    if found is None:
+        raise lacking(source, name, needs=f"a source with `{name}`")
+    return found
+
+
+def parameters_of(method: Callable[..., Any]) -> list[inspect.Parameter]:
+    """Those of a method; none where it is written in C, and may have no signature.
+
+    >>> [parameter.name for parameter in parameters_of(lambda key: key)]
+    ['key']
+    """
+    try:
+        return [*inspect.signature(method).parameters.values()]
+    except (TypeError, ValueError):
+        return []
+
+
 def _own(source: Any, name: str) -> Callable[..., Any] | None:
     if name in getattr(source, "__dict__", ()) or _is_for_own_records(type(source), name):
         found = getattr(source, name, None)
@@ -161,23 +192,20 @@ def _looked_up(cls: type, name: str) -> bool:
 
 
 def _takes_columns(take: Callable[..., Any]) -> bool:
-    try:
-        parameters = list(inspect.signature(take).parameters.values())
-    except (TypeError, ValueError):  # a method written in C may have no signature
-        return False
+    parameters = parameters_of(take)
     if len(parameters) < 2:
         return False
     keys, out, *others = parameters
     return (
-        keys.kind in _BY_PLACE
+        keys.kind in BY_PLACE
         and out.name == "out"
         and out.kind in _BY_NAME
-        and all(p.kind in _ANY_NUMBER or p.default is not p.empty for p in (out, *others))
+        and all(p.kind in ANY_NUMBER or p.default is not p.empty for p in (out, *others))
     )
 
 
-class SourceAdvice:
-    """A base class: each record is read by one of the source below, in the same order, so its advice holds here."""
+class CallAdvice:
+    """A base class: records are made of those of the source below, which are read as it advises."""
 
     _source: Any
 
@@ -186,18 +214,16 @@ class SourceAdvice:
         """Calls in flight that pay, as the source says; 0 where it doesn't."""
         return advised_calls(self._source)
 
+
+class SourceAdvice(CallAdvice):
+    """A base class: each record is read by one of the source below, in the same order, so its advice holds here."""
+
     @property
     def chunk_records(self) -> int:
         """Consecutive records that are read together; only where the source says it, else an AttributeError."""
-        chunk = advised_chunk(self._source)
-        if chunk is None:
-            raise lacking(self, "chunk_records", needs="a source with `chunk_records`")
-        return chunk
+        return offered(self, "chunk_records", advised_chunk(self._source))
 
     @property
     def chunk_bytes(self) -> int:
         """Bytes that are read for so many records, as the source says; only where it does, else an AttributeError."""
-        nbytes = advised_bytes(self._source)
-        if nbytes is None:
-            raise lacking(self, "chunk_bytes", needs="a source with `chunk_bytes`")
-        return nbytes
+        return offered(self, "chunk_bytes", advised_bytes(self._source))

@@ -19,7 +19,7 @@ from loaderkit._base.system.made_folder import (
     names_below,
     unfinished_folder,
 )
-from loaderkit._base.system.versions import present_versions
+from loaderkit._base.system.numerics import present_versions
 
 from . import registry
 from ._datasets.card import CARD, DatasetCard, ShardFile, is_name, is_split, write_card

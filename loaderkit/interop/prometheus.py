@@ -5,43 +5,46 @@ from collections.abc import Iterable
 from typing import Any
 
 from loaderkit._base.extras import missing_library
-from loaderkit._engine.stats.counters import WorkerCounters
+from loaderkit._engine.stats.counters import OperationCounters
 from loaderkit._engine.stats.stats import Stats
 
 _NS = 1e9  # in a second
 
-# Name, without the prefix and without _total; help; whether it is a counter; labels besides `loader`.
+# Name, without the prefix and without _total; help; whether it is a counter; of what, which is a label where there are
+# several; the counters that are summed, nanoseconds where the name says seconds.
 _FAMILIES = (
-    ("steps", "elements handed out", True, ()),
-    ("step", "the position of the iterator", False, ()),
-    ("elapsed_seconds", "since the first element was handed out", True, ()),
-    ("wait_seconds", "next() was blocked, openings left out", True, ()),
+    ("steps", "elements handed out", True, "trainer", "elements"),
+    ("step", "the position of the iterator", False, "stats", "step"),
+    ("elapsed_seconds", "since the first element was handed out", True, "trainer", "elapsed"),
+    ("wait_seconds", "next() was blocked, openings left out", True, "trainer", "waiting"),
     (
         "opening_seconds",
         "next() was blocked until the first element of an opening, a seek or a restore",
         True,
-        (),
+        "trainer",
+        "opening",
     ),
-    ("handing_seconds", "in the loader's own code in the calling thread", True, ()),
-    ("placing_seconds", "sending batches to devices", True, ()),
-    ("paused_seconds", "gaps between calls that were far longer than usual", True, ()),
-    ("blocked_calls", "calls of next() that were blocked", True, ()),
-    ("bad_records", "bad records", True, ()),
-    ("workers_lost", "workers that died or were killed", True, ()),
-    ("tasks_repeated", "tasks that were begun again after a loss", True, ()),
-    ("memory_mapped_bytes", "shared memory", False, ()),
-    ("memory_held_bytes", "shared memory of batches that the user holds", False, ()),
-    ("worker_busy_seconds", "a worker was at work", True, ("worker",)),
-    ("worker_starving_seconds", "a worker had no task", True, ("worker",)),
-    ("worker_cpu_seconds", "a worker's tasks used a processor", True, ("worker",)),
-    ("worker_records", "records that a worker read", True, ("worker",)),
-    ("worker_bytes", "bytes that a worker made", True, ("worker",)),
-    ("worker_read_retries", "reads that were tried again", True, ("worker",)),
+    ("handing_seconds", "in the loader's own code in the calling thread", True, "trainer", "handing"),
+    ("placing_seconds", "sending batches to devices", True, "trainer", "placing"),
+    ("paused_seconds", "gaps between calls that were far longer than usual", True, "trainer", "paused"),
+    ("blocked_calls", "calls of next() that were blocked", True, "trainer", "blocked_calls"),
+    ("bad_records", "bad records", True, "stats", "bad_records"),
+    ("workers_lost", "workers that died or were killed", True, "pool", "lost"),
+    ("tasks_repeated", "tasks that were begun again after a loss", True, "pool", "repeated"),
+    ("memory_mapped_bytes", "shared memory", False, "pool", "mapped"),
+    ("memory_held_bytes", "shared memory of batches that the user holds", False, "pool", "leased"),
+    ("worker_busy_seconds", "a worker was at work", True, "worker", "working telling"),
+    ("worker_starving_seconds", "a worker had no task", True, "worker", "starving"),
+    ("worker_cpu_seconds", "a worker's tasks used a processor", True, "worker", "cpu"),
+    ("worker_records", "records that a worker read", True, "worker", "records"),
+    ("worker_bytes", "bytes that a worker made", True, "worker", "nbytes"),
+    ("worker_read_retries", "reads that were tried again", True, "worker", "retries"),
     (
         "operation_seconds",
         "workers were in an operation, in reads, or in making batches",
         True,
-        ("operation",),
+        "operation",
+        "nanoseconds",
     ),
 )
 
@@ -105,48 +108,25 @@ class PrometheusCollector:
 
     def _families(self) -> dict[str, Any]:
         made = {}
-        for name, text, grows, labels in _FAMILIES:
+        for name, text, grows, of, _ in _FAMILIES:
             kind = self._core.CounterMetricFamily if grows else self._core.GaugeMetricFamily
+            labels = [of] if of in ("worker", "operation") else []
             made[name] = kind(f"loaderkit_{name}", text, labels=["loader", *labels])
         return made
 
 
 def _samples(stats: Stats) -> Iterable[tuple[str, list[str], float]]:
-    trainer, pool = stats.trainer, stats.pool
-    if trainer is not None:
-        yield "steps", [], trainer.elements
-        yield "elapsed_seconds", [], trainer.elapsed / _NS
-        yield "wait_seconds", [], trainer.waiting / _NS
-        yield "opening_seconds", [], trainer.opening / _NS
-        yield "handing_seconds", [], trainer.handing / _NS
-        yield "placing_seconds", [], trainer.placing / _NS
-        yield "paused_seconds", [], trainer.paused / _NS
-        yield "blocked_calls", [], trainer.blocked_calls
-    if stats.step is not None:
-        yield "step", [], stats.step
-    if stats.bad_records is not None:
-        yield "bad_records", [], stats.bad_records
-    yield "workers_lost", [], pool.lost
-    yield "tasks_repeated", [], pool.repeated
-    yield "memory_mapped_bytes", [], pool.mapped
-    yield "memory_held_bytes", [], pool.leased
-    for worker in pool.places:
-        yield from _of_worker(str(worker.number), worker)
-    work = pool.all
-    named = [
-        ("read", work.read),
-        *((each.name, each.nanoseconds) for each in work.operations),
-        ("batch", work.batch),
-    ]
-    for operation, nanoseconds in named:
-        yield "operation_seconds", [operation], nanoseconds / _NS
-
-
-def _of_worker(number: str, worker: WorkerCounters) -> Iterable[tuple[str, list[str], float]]:
-    yield "worker_busy_seconds", [number], (worker.working + worker.telling) / _NS
-    yield "worker_starving_seconds", [number], worker.starving / _NS
-    if worker.cpu is not None:
-        yield "worker_cpu_seconds", [number], worker.cpu / _NS
-    yield "worker_records", [number], worker.records
-    yield "worker_bytes", [number], worker.nbytes
-    yield "worker_read_retries", [number], worker.retries
+    work = stats.pool.all
+    reads, batches = OperationCounters("read", work.read), OperationCounters("batch", work.batch)
+    counted: dict[str, list[tuple[list[str], Any]]] = {
+        "stats": [([], stats)],
+        "trainer": [] if stats.trainer is None else [([], stats.trainer)],
+        "pool": [([], stats.pool)],
+        "worker": [([str(worker.number)], worker) for worker in stats.pool.places],
+        "operation": [([each.name], each) for each in (reads, *work.operations, batches)],
+    }
+    for name, _, _, of, attributes in _FAMILIES:
+        for labels, counters in counted[of]:
+            values = [getattr(counters, attribute) for attribute in attributes.split()]
+            if None not in values:
+                yield name, labels, sum(values) / _NS if name.endswith("_seconds") else sum(values)

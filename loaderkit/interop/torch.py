@@ -10,8 +10,7 @@ import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 from loaderkit._base.tree import map_leaves
-from loaderkit._loader.iterator.iterator import DataLoaderIterator
-from loaderkit._loader.iterator.wrapped_iterator import WrappedIterator
+from loaderkit._loader.iterator.iterator import DataLoaderIterator, WrappedIterator
 from loaderkit._loader.loader import DataLoader, settings_of
 from loaderkit.samplers import KeysSampler
 from loaderkit.transforms import Batch
@@ -93,11 +92,11 @@ class TensorIterator(WrappedIterator, Iterator[Any]):
 
     def state_dict(self) -> dict[str, Any]:
         """The position under the name that torch's libraries ask for: `{"loaderkit": the state's JSON}`."""
-        return {_STATE: self._it.get_state().decode()}
+        return {_STATE: self.get_state().decode()}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Goes to a position that `state_dict` gave. Raises ValueError for a dict of another library."""
-        self._it.set_state(_state_in(state_dict))
+        self.set_state(_state_in(state_dict))
 
     def _placed(self, leaf: Any) -> Any:
         tensor = _tensor_of(leaf)

@@ -1,6 +1,6 @@
 """What is computed once of a whole data set, before a run: array files of lengths, labels, flags, and packing plans.
 
-It runs loaders. No loader imports it; a worker imports `pack_plan`, which runs none, where its source has a plan.
+It runs loaders. No loader imports it, and no worker.
 """
 
 from loaderkit._base.lazy_package import lazy_names as _lazy_names

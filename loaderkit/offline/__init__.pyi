@@ -1,8 +1,8 @@
 from loaderkit.formats.map_shards import map_shards as map_shards
+from loaderkit.sources.packed.pack_plan import PackPlan as PackPlan
 
 from .array_file import read_array as read_array
 from .array_file import read_labels as read_labels
 from .column_counts import column_stats as column_stats
 from .measuring import filtered as filtered
 from .measuring import measure as measure
-from .pack_plan import PackPlan as PackPlan

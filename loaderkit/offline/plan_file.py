@@ -9,8 +9,6 @@ All numbers are little-endian. While it is written the file lies in a folder PAT
 leaves it there; the next one checks the digest of each block and goes on behind the last good one.
 """
 
-import dataclasses
-import hashlib
 import json
 import os
 import struct
@@ -24,72 +22,19 @@ from loaderkit._base.canonical_json import canonical
 from loaderkit._base.system.descriptors import above_standard
 from loaderkit._base.system.locked_folder import locked_folder
 from loaderkit._base.system.whole_file import naming
-from loaderkit._order.packing.block import FRAME_WORDS, Frame, Rules, UInt32Array, body_words
+from loaderkit._order.packing.block import FRAME_WORDS, Frame, UInt32Array, body_words
 from loaderkit.errors import DataFormatError
+from loaderkit.sources.packed.pack_plan import ADVICE, PlanSettings, digest_of_plan
 
 MAGIC = b"LKPACK01"
-ALGORITHM = 1  # another one for a change of the planners that changes a byte
 _ALIGNMENT = 64
 _FRAME_BYTES = 4 * FRAME_WORDS
 _HEAD = struct.Struct("<8sQ")
 _END = struct.Struct("<32sQ16x8s")
-ADVICE = "delete it to plan again"
 _NAME = "plan"  # of the file in the folder PATH.partial
 
 # Gives the words of each block from that number on.
 BlocksFrom = Callable[[int], Iterable[UInt32Array]]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class PlanSettings:
-    """What decides every byte of a plan.
-
-    Args:
-        documents: how many are packed, in their order.
-        features: names of features with lengths of their own; None for one without a name.
-        rules: how documents become rows.
-        block: documents of a block.
-        seed: of the order of a block's rows.
-        lengths: digests of the lengths of each feature.
-        order: digest of the order's fingerprint; None for the order of the lengths.
-    """
-
-    documents: int
-    features: tuple[str, ...] | None
-    rules: Rules
-    block: int
-    seed: int
-    lengths: tuple[str, ...]
-    order: str | None
-
-    @property
-    def blocks(self) -> int:
-        """The number of blocks."""
-        return -(-self.documents // self.block)
-
-    def as_json(self) -> dict[str, Any]:
-        """The settings as JSON values, with the names that `plan_packing` gives them."""
-        return {
-            "algorithm": ALGORITHM,
-            "documents": self.documents,
-            "features": None if self.features is None else list(self.features),
-            "length": list(self.rules.row),
-            "how": self.rules.how,
-            "long": self.rules.long,
-            "block": self.block,
-            "seed": str(self.seed),  # many JSON readers round integers above 53 bits
-            "lengths": list(self.lengths),
-            "order": self.order,
-        }
-
-    def digest(self, frames: bytes) -> bytes:
-        """The sha256 of a whole plan, from the frames of its blocks."""
-        return digest_of_plan(self.as_json(), frames)
-
-
-def digest_of_plan(settings: dict[str, Any], frames: bytes) -> bytes:
-    """`PlanSettings.digest` of settings as JSON values."""
-    return hashlib.sha256(canonical(settings).encode() + frames).digest()
 
 
 def write_plan(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from reprlib import repr as _short
 from typing import Any, Literal, NamedTuple
 
@@ -38,11 +39,11 @@ from loaderkit.samplers.protocol import (
     record_keys_of,
     shaped,
 )
+from loaderkit.sources.packed.pack_plan import PackPlan, PlanSettings
 from loaderkit.sources.shared_arrays import SharedColumns
 
 from .array_file import open_array
-from .pack_plan import PackPlan
-from .plan_file import PlanSettings, open_plan, write_plan
+from .plan_file import open_plan, write_plan
 
 # Starting worker processes takes as long as planning about 500,000 documents.
 INLINE_DOCUMENTS = 1 << 20
@@ -126,23 +127,18 @@ def plan_packing(
         order=None if order is None else _digest_of(order),
     )
     file = None if path is None else os.path.abspath(path)
-    plan = _planned(settings, SharedColumns(arrays), order, file, worker_count)
+    if worker_count is None and settings.documents < INLINE_DOCUMENTS:
+        worker_count = 0
+    plan = _planned(BlockPlans(settings, SharedColumns(arrays), order), file, worker_count)
     plan.measured_source = next((column.source for column in columns if column.source is not None), None)
     return plan
 
 
-def _planned(
-    settings: PlanSettings,
-    lengths: SharedColumns,
-    order: Sampler | None,
-    path: str | None,
-    worker_count: int | None,
-) -> PackPlan:
-    if worker_count is None and settings.documents < INLINE_DOCUMENTS:
-        worker_count = 0
+def _planned(plans: BlockPlans, path: str | None, worker_count: int | None) -> PackPlan:
+    settings = plans.settings
 
     def blocks_from(first: int) -> Iterable[UInt32Array]:
-        return _read_all(BlockPlans(settings, lengths, order, first), worker_count)
+        return _read_all(replace(plans, first=first), worker_count)
 
     if path is None:
         blocks: list[UInt32Array] = []
@@ -152,12 +148,12 @@ def _planned(
                 advance(1)
         words = np.concatenate(blocks)
         frames = b"".join(words[:FRAME_WORDS].tobytes() for words in blocks)
-        plan = PackPlan(settings, words, frames, lengths, order)
+        plan = PackPlan(settings, words, frames, plans.lengths, plans.order)
     else:
         if not os.path.exists(path):
             with progress_bar("blocks", settings.blocks) as advance:
                 write_plan(path, settings, blocks_from, advance)
-        plan = PackPlan(settings, *open_plan(path, settings), lengths, order, path)
+        plan = PackPlan(settings, *open_plan(path, settings), plans.lengths, plans.order, path)
     if not len(plan):
         raise ValueError(
             f"lengths: expected a document with tokens for a row, got {plan.empty_documents} empty and "
@@ -166,6 +162,7 @@ def _planned(
     return plan
 
 
+@dataclass(frozen=True)
 class BlockPlans:
     """A data source with a record for each block from one on: reading it plans the block.
 
@@ -176,21 +173,21 @@ class BlockPlans:
         first: number of the block that is record 0.
     """
 
-    def __init__(
-        self, settings: PlanSettings, lengths: SharedColumns, order: Sampler | None, first: int
-    ) -> None:
-        self._settings, self._lengths, self._order, self._first = settings, lengths, order, first
+    settings: PlanSettings
+    lengths: SharedColumns
+    order: Sampler | None
+    first: int = 0
 
     def __len__(self) -> int:
-        return self._settings.blocks - self._first
+        return self.settings.blocks - self.first
 
     def __getitem__(self, record_key: int) -> UInt32Array:
-        settings, number = self._settings, self._first + record_key
+        settings, number = self.settings, self.first + record_key
         begin = number * settings.block
         documents = np.arange(begin, min(begin + settings.block, settings.documents))
-        if self._order is not None:
-            documents = record_keys_of(self._order, documents)
-        columns = [column[documents] for column in self._lengths.arrays]
+        if self.order is not None:
+            documents = record_keys_of(self.order, documents)
+        columns = [column[documents] for column in self.lengths.arrays]
         lengths = np.stack(columns, axis=-1, dtype=np.int64, casting="unsafe")
         return plan_block(lengths, settings.rules, fold(settings.seed, number))
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from loaderkit._base.tree import own_each
 from loaderkit._source.fingerprint import fingerprint_of
 from loaderkit._source.naming import namer_of
-from loaderkit._source.optional import SourceAdvice, lacking, many_reader
+from loaderkit._source.optional import SourceAdvice, many_reader, offered
 from loaderkit._source.protocol import read_record, read_records
 from loaderkit._source.record_key import check_key, check_keys, short_repr
 from loaderkit.errors import NoResultError
@@ -68,8 +68,7 @@ class MapDataSource(SourceAdvice):
     @property
     def __getitems__(self) -> Callable[[ArrayLike], list[Any]]:
         """Many records in one call; only where the source has `__getitems__`, else an AttributeError."""
-        if many_reader(self._source) is None:
-            raise lacking(self, "__getitems__", needs="a source with `__getitems__`")
+        offered(self, "__getitems__", many_reader(self._source))
         return self._read_many
 
     def _read_many(self, record_keys: ArrayLike) -> list[Any]:

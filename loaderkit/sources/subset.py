@@ -12,7 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from loaderkit._source.fingerprint import fingerprint_of
 from loaderkit._source.naming import namer_of
-from loaderkit._source.optional import SourceAdvice, advised_chunk, column_reader, lacking, many_reader
+from loaderkit._source.optional import (
+    SourceAdvice,
+    advised_chunk,
+    column_reader,
+    lacking,
+    many_reader,
+    offered,
+)
 from loaderkit._source.protocol import read_record, read_records
 from loaderkit._source.record_key import check_key, check_keys, short_repr
 
@@ -86,8 +93,7 @@ class SubsetDataSource(SourceAdvice):
     @property
     def __getitems__(self) -> Callable[[ArrayLike], list[Any]]:
         """Many records in one call; only where the source has `__getitems__`, else an AttributeError."""
-        if many_reader(self._source) is None:
-            raise lacking(self, "__getitems__", needs="a source with `__getitems__`")
+        offered(self, "__getitems__", many_reader(self._source))
         return self._read_many
 
     def _read_many(self, record_keys: ArrayLike) -> list[Any]:
@@ -119,9 +125,7 @@ class SubsetDataSource(SourceAdvice):
             record_keys: integers (n,).
             out: the arrays to be filled, as the source's own `take` expects them.
         """
-        theirs = column_reader(self._source)
-        if theirs is None:
-            raise lacking(self, "take", needs="a source with `take`")
+        theirs = offered(self, "take", column_reader(self._source))
 
         def take(record_keys: ArrayLike, out: list[NDArray[Any]] | None = None) -> Any:
             return theirs(self._source_keys(record_keys), out=out)

@@ -10,14 +10,14 @@ from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.numbers import at_least
 from loaderkit._base.tree import StructureMismatch, flatten, map_leaves, typed_columns, unflatten
 from loaderkit._source.fingerprint import fingerprint_of
-from loaderkit._source.optional import advised_calls, column_reader, lacking, many_reader
+from loaderkit._source.optional import CallAdvice, column_reader, many_reader, offered
 from loaderkit._source.protocol import read_records
 from loaderkit._source.record_key import check_key, check_keys, short_repr
 
 from .checked import require_methods
 
 
-class WindowDataSource:
+class WindowDataSource(CallAdvice):
     """Windows of a source whose records follow each other in time: record k has `size` of them, stacked leaf by leaf.
 
     Args:
@@ -66,8 +66,7 @@ class WindowDataSource:
     @property
     def __getitems__(self) -> Callable[[ArrayLike], list[Any]]:
         """Many windows in one call; only where the source has `__getitems__`, else an AttributeError."""
-        if many_reader(self._source) is None:
-            raise lacking(self, "__getitems__", needs="a source with `__getitems__`")
+        offered(self, "__getitems__", many_reader(self._source))
         return self._read_many
 
     def _read_many(self, record_keys: ArrayLike) -> list[Any]:
@@ -81,11 +80,6 @@ class WindowDataSource:
         return [_stacked([records[place] for place in window]) for window in windows]
 
     @property
-    def read_ahead(self) -> int:
-        """Calls in flight that pay, as the source says; 0 where it doesn't."""
-        return advised_calls(self._source)
-
-    @property
     def take(self) -> Callable[..., Any]:
         """Many windows as columns (n, size, ...); only where the source has `take`, else an AttributeError.
 
@@ -93,9 +87,7 @@ class WindowDataSource:
             record_keys: integers (n,).
             out: the arrays to be filled, one for each leaf.
         """
-        theirs = column_reader(self._source)
-        if theirs is None:
-            raise lacking(self, "take", needs="a source with `take`")
+        theirs = offered(self, "take", column_reader(self._source))
 
         def take(record_keys: ArrayLike, out: list[NDArray[Any]] | None = None) -> Any:
             keys = self._source_keys(check_keys(record_keys, len(self), self))

@@ -4,7 +4,7 @@ from loaderkit.errors import PurityError as PurityError
 from .conformance import ConformanceReport as ConformanceReport
 from .format_checks import check_format as check_format
 from .operation_checks import check_operation as check_operation
+from .pipeline import PipelineReport as PipelineReport
 from .pipeline import check_pipeline as check_pipeline
-from .report import PipelineReport as PipelineReport
 from .sampler_checks import check_sampler as check_sampler
 from .source_checks import check_source as check_source

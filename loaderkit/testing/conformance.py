@@ -1,14 +1,16 @@
 """A list of checks on one object: which were run, which were skipped and why, and the error of the first that fails."""
 
-import re
+import random
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, NoReturn, Protocol, TypeVar
+
+import numpy as np
 
 from loaderkit._base.notes import text_of
 from loaderkit.errors import ConformanceError
 
-from .global_generators import kept_global_generators
 from .progress import ProgressLine
 from .snapshot import Snapshot, difference
 
@@ -45,36 +47,38 @@ class Check(Generic[T]):
 
 
 class Checks(Generic[T]):
-    """The checks of objects of one kind, in the order in which a failure says most; the functions are added by name.
+    """The checks of objects of one kind, in the order in which a failure says most: that of their functions.
 
-    table: a row for each: its name, a colon and the promise, and further in the advice, as in `Check`. Lines that begin
-    with eight spaces go on with the line above.
+    The docstring of a function is the promise of its check and, behind an empty line, the advice, as in `Check`.
 
-    >>> checks = Checks[int]("even: it is even\\n    Add 1.")
+    >>> checks = Checks[int]()
     >>> @checks("even")
     ... def _even(number):
+    ...     \"\"\"it is even
+    ...
+    ...     Add 1.
+    ...     \"\"\"
     ...     expect(number % 2 == 0, "an even number", str(number))
     >>> [(each.name, each.promise, each.advice) for each in checks]
     [('even', 'it is even', 'Add 1.')]
     """
 
-    def __init__(self, table: str) -> None:
-        rows = (re.split(r"\n {4}(?! )", row) for row in re.split(r"\n(?! )", table.strip()))
-        texts = ((" ".join(said.split()).partition(": "), " ".join(advice.split())) for said, advice in rows)
-        self._texts = {name: (promise, advice) for (name, _, promise), advice in texts}
-        self._runs: dict[str, Callable[[T], None]] = {}
+    def __init__(self) -> None:
+        self._checks: list[Check[T]] = []
 
     def __call__(self, name: str) -> Callable[[Callable[[T], None]], Callable[[T], None]]:
         """Adds the function below it as the check of this name."""
 
         def add(run: Callable[[T], None]) -> Callable[[T], None]:
-            self._runs[name] = run
+            # python -OO has no docstrings.
+            promise, _, advice = (run.__doc__ or f"the check {name!r} passes").partition("\n\n")
+            self._checks.append(Check(name, " ".join(promise.split()), " ".join(advice.split()), run))
             return run
 
         return add
 
     def __iter__(self) -> Iterator[Check[T]]:
-        return (Check(name, *texts, self._runs[name]) for name, texts in self._texts.items())
+        return iter(self._checks)
 
 
 class Mismatch(Exception):  # noqa: N818 - run_checks makes the error of it
@@ -207,3 +211,22 @@ def expect_same(expected: Snapshot, got: Snapshot, what: str, when: str) -> None
     if found is not None:
         leaf = f"leaf {found.path} of {what}" if found.path else what
         raise Mismatch(f"{leaf} to be {found.one} {when}", found.other)
+
+
+@contextmanager
+def kept_global_generators() -> Iterator[None]:
+    """Restores the state of the global generators at the end of a `with` block.
+
+    >>> import random
+    >>> random.seed(0)
+    >>> with kept_global_generators():
+    ...     first = random.random()
+    >>> random.random() == first
+    True
+    """
+    before = random.getstate(), np.random.get_state()  # noqa: NPY002 - the point is the global generator
+    try:
+        yield
+    finally:
+        random.setstate(before[0])
+        np.random.set_state(before[1])  # noqa: NPY002

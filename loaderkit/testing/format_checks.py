@@ -20,25 +20,7 @@ from .conformance import Checks, ConformanceReport, Skip, expect, expect_same, r
 from .snapshot import snapshot_of
 from .source_checks import check_source
 
-_CHECKS = Checks["_FormatFiles"]("""
-known: the format is found by its name and by each of its extensions
-    Call lk.formats.register(format), or give it an entry point in the group loaderkit.formats.
-writer: the writer has the format's name and its first extension
-    lk.write names files by the writer's `extension`, and lk.open knows them by the format's `extensions`.
-scanner: the scanner finds as many records as were written, and a checksum for each where it is asked for them
-    Let scan give the same starts with checksums=True and without, (records + 1,), and checksums (records,), or None
-        for a format that can't have them.
-file: one file that was written gives the records with their types
-    Let the source give back what the encoder took, or give check_format records as the source gives them.
-list: a list of files gives the records of each in order
-    Let the source take a list of paths, a pattern or one path; the format of a source of one file has one_file=True.
-folder: a folder of files gives the records of each in order
-    Let `folder` be true only for a folder that is one data set, whose path the source takes.
-first bytes: a file whose name says nothing is known by its first bytes
-    Let `begins` look for what each file of the format begins with, and no other; without one leave it None.
-source: the source of these files passes check_source, also in a worker process
-    Run check_source(lk.open(path)) alone, until it passes.
-""")
+_CHECKS = Checks["_FormatFiles"]()
 
 
 def check_format(
@@ -133,6 +115,10 @@ def _opened(what: Any) -> Iterator[Any]:
 
 @_CHECKS("known")
 def _known(files: _FormatFiles) -> None:
+    """the format is found by its name and by each of its extensions
+
+    Call lk.formats.register(format), or give it an entry point in the group loaderkit.formats.
+    """
     name = files.format.name
     found = {f"the name {name!r}": registry.find(name)}
     found |= {f"the extension {each!r}": registry.of_extension(each) for each in files.format.extensions}
@@ -146,6 +132,10 @@ def _known(files: _FormatFiles) -> None:
 
 @_CHECKS("writer")
 def _writer(files: _FormatFiles) -> None:
+    """the writer has the format's name and its first extension
+
+    lk.write names files by the writer's `extension`, and lk.open knows them by the format's `extensions`.
+    """
     said = (files.writer.name, files.writer.extension)
     expected = (files.format.name, *files.format.extensions[:1])
     expect(said == expected, f"a writer of {expected}", str(said))
@@ -153,6 +143,11 @@ def _writer(files: _FormatFiles) -> None:
 
 @_CHECKS("scanner")
 def _scanner(files: _FormatFiles) -> None:
+    """the scanner finds as many records as were written, and a checksum for each where it is asked for them
+
+    Let scan give the same starts with checksums=True and without, (records + 1,), and checksums (records,), or None
+    for a format that can't have them.
+    """
     if files.format.scanner is None:
         raise Skip("the format has no scanner")
     # By the writer alone: lk.write has the scanner make an index of what it wrote.
@@ -177,21 +172,37 @@ def _scanner(files: _FormatFiles) -> None:
 
 @_CHECKS("file")
 def _file(files: _FormatFiles) -> None:
+    """one file that was written gives the records with their types
+
+    Let the source give back what the encoder took, or give check_format records as the source gives them.
+    """
     files.compare(files.file, "from the file that was written")
 
 
 @_CHECKS("list")
 def _list(files: _FormatFiles) -> None:
+    """a list of files gives the records of each in order
+
+    Let the source take a list of paths, a pattern or one path; the format of a source of one file has one_file=True.
+    """
     files.compare(files.files, "from the list of files that were written")
 
 
 @_CHECKS("folder")
 def _folder(files: _FormatFiles) -> None:
+    """a folder of files gives the records of each in order
+
+    Let `folder` be true only for a folder that is one data set, whose path the source takes.
+    """
     files.compare(os.path.dirname(files.files[0]), "from the folder that was written")
 
 
 @_CHECKS("first bytes")
 def _first_bytes(files: _FormatFiles) -> None:
+    """a file whose name says nothing is known by its first bytes
+
+    Let `begins` look for what each file of the format begins with, and no other; without one leave it None.
+    """
     begins = files.format.begins
     if begins is None:
         raise Skip("the format has no begins")
@@ -206,5 +217,9 @@ def _first_bytes(files: _FormatFiles) -> None:
 
 @_CHECKS("source")
 def _source(files: _FormatFiles) -> None:
+    """the source of these files passes check_source, also in a worker process
+
+    Run check_source(lk.open(path)) alone, until it passes.
+    """
     with _opened(files.files) as source:
         files.pickled_bytes = check_source(source, progress=False).pickled_bytes

@@ -20,7 +20,7 @@ from loaderkit.transforms.base import (
     draws,
     function_of,
 )
-from loaderkit.transforms.seeding import SeededGlobals
+from loaderkit.transforms.stages import SeededGlobals
 
 from .conformance import expect, expect_same
 from .snapshot import copied, snapshot_of

@@ -26,45 +26,7 @@ from .operation_calls import OperationCalls
 from .snapshot import Snapshot, copied, copy_of, difference, snapshot_of
 from .workers import copies_of, in_another_process, in_threads, pickled_copy, without_function_names
 
-_CHECKS = Checks["_OperationSamples"]("""
-result: the operation takes the elements, and gives what its kind has to give
-    A Filter gives a bool, a FlatMap finitely many elements and no more than max_fan_out, a Batch or a Window takes a
-        list.
-global generators: results don't depend on the global generators of random and numpy.random
-    Make it a RandomMap and draw from the rng that it is given, or wrap it as lk.Map(function, seed_globals=True).
-global generators unchanged: the global generators of random and numpy.random stay where they were
-    Use a generator of its own, or lk.Map(function, seed_globals=True), which puts the states back: others in the
-        process draw from them, too.
-asked again: the result of an element is the same again
-    A result has to be a function of the arguments: no clock, no counter, no generator that is made without a seed.
-pickled copy: a pickled copy gives the same results
-    Worker processes get a pickled copy: leave open files, locks and handles of libraries out of __getstate__ and open
-        them when they are first needed. Where no worker process is used: skip=['pickled copy', 'another process'].
-another order: a copy that hasn't run yet gives the same results in another order
-    Keep nothing from one element to the next that changes a result, such as a cache under too short a key or a
-        running mean: which worker gets which element isn't known.
-kept results: a result stays as it was when other elements are worked on
-    Make new arrays for each result: a buffer that is used again changes the rows that wait for their batch.
-input: no array of an element is written to
-    Copy first, x = x.copy(), or write x = x * 2 in place of x *= 2: the array may be the source's own. Dicts and
-        lists of the element may be changed.
-generator: nothing of the generator that a RandomMap is given is kept or handed on
-    Draw all numbers during the call: the same generator is set anew for the next element.
-rows: a batch_fn keeps neither the list of rows nor adds to it later
-    Take what the batch needs of the rows and let them go: kept, they fill the memory of a worker.
-threads: results are the same when several threads call it at once
-    Workers of worker_kind='thread' share the operation: keep nothing on self from one line of a call to the next.
-        Where no threads share it: skip=['threads'].
-parameters: its name, its parameters and its repr are the same after it ran and in a copy
-    A saved state has the fields of a frozen dataclass as parameters, and a restore warns where they differ: change
-        none of them, or declare what may change as field(compare=False, repr=False).
-sent results: a result can be pickled and is the same afterwards
-    An element that isn't a row of a batch of arrays travels from a worker by pickle: give arrays, numbers, texts,
-        dicts and lists. If a later operation takes the result apart in the worker: skip=['sent results'].
-another process: a worker process gets the same results and parameters
-    A result must not depend on the process: no hash() of a str, no order of a set, no id(), no os.getpid(), no
-        environment or global that only the trainer has.
-""")
+_CHECKS = Checks["_OperationSamples"]()
 
 
 def check_operation(
@@ -189,6 +151,11 @@ def _parameters_of(operation: Transformation) -> str:
 
 @_CHECKS("result")
 def _result(samples: _OperationSamples) -> None:
+    """the operation takes the elements, and gives what its kind has to give
+
+    A Filter gives a bool, a FlatMap finitely many elements and no more than max_fan_out, a Batch or a Window takes a
+    list.
+    """
     for place, (got, _) in enumerate(samples.first):
         kind = "a bool" if isinstance(samples.operation, Filter) else "a result"
         expect(got is not None, f"{kind} for element {place}", "None; does the function lack a return?")
@@ -196,6 +163,10 @@ def _result(samples: _OperationSamples) -> None:
 
 @_CHECKS("global generators")
 def _global_generators(samples: _OperationSamples) -> None:
+    """results don't depend on the global generators of random and numpy.random
+
+    Make it a RandomMap and draw from the rng that it is given, or wrap it as lk.Map(function, seed_globals=True).
+    """
     runs = []
     for seed in (1, 1, 2):
         _seed_globals(seed)
@@ -215,6 +186,11 @@ def _seed_globals(seed: int) -> None:
 
 @_CHECKS("global generators unchanged")
 def _global_generators_unchanged(samples: _OperationSamples) -> None:
+    """the global generators of random and numpy.random stay where they were
+
+    Use a generator of its own, or lk.Map(function, seed_globals=True), which puts the states back: others in the
+    process draw from them, too.
+    """
     _seed_globals(1)
     before = _global_states()
     samples.run(samples.calls)
@@ -233,16 +209,30 @@ def _numpy_state() -> Any:
 
 @_CHECKS("asked again")
 def _asked_again(samples: _OperationSamples) -> None:
+    """the result of an element is the same again
+
+    A result has to be a function of the arguments: no clock, no counter, no generator that is made without a seed.
+    """
     samples.compare_all(samples.run(samples.calls), "when it is asked for again")
 
 
 @_CHECKS("pickled copy")
 def _pickled_copy(samples: _OperationSamples) -> None:
+    """a pickled copy gives the same results
+
+    Worker processes get a pickled copy: leave open files, locks and handles of libraries out of __getstate__ and open
+    them when they are first needed. Where no worker process is used: skip=['pickled copy', 'another process'].
+    """
     samples.compare_all(samples.run(samples.used_copy()), "from a pickled copy")
 
 
 @_CHECKS("another order")
 def _another_order(samples: _OperationSamples) -> None:
+    """a copy that hasn't run yet gives the same results in another order
+
+    Keep nothing from one element to the next that changes a result, such as a cache under too short a key or a
+    running mean: which worker gets which element isn't known.
+    """
     samples.several()
     copy = samples.unused_copy()
     for place in reversed(range(len(copy))):
@@ -251,6 +241,10 @@ def _another_order(samples: _OperationSamples) -> None:
 
 @_CHECKS("kept results")
 def _kept_results(samples: _OperationSamples) -> None:
+    """a result stays as it was when other elements are worked on
+
+    Make new arrays for each result: a buffer that is used again changes the rows that wait for their batch.
+    """
     samples.several()
     held = [samples.calls(place) for place in range(len(samples.calls))]
     samples.compare_all([snapshot_of(result) for result in held], "after other elements were worked on")
@@ -258,6 +252,11 @@ def _kept_results(samples: _OperationSamples) -> None:
 
 @_CHECKS("input")
 def _input(samples: _OperationSamples) -> None:
+    """no array of an element is written to
+
+    Copy first, x = x.copy(), or write x = x * 2 in place of x *= 2: the array may be the source's own. Dicts and
+    lists of the element may be changed.
+    """
     if isinstance(samples.operation, Batch):
         raise Skip("the rows that a Batch gets are its own")
     calls = samples.calls
@@ -275,6 +274,10 @@ def _input(samples: _OperationSamples) -> None:
 
 @_CHECKS("generator")
 def _generator(samples: _OperationSamples) -> None:
+    """nothing of the generator that a RandomMap is given is kept or handed on
+
+    Draw all numbers during the call: the same generator is set anew for the next element.
+    """
     if not isinstance(samples.operation, RandomMap):
         raise Skip(f"a {samples.calls.kind} is given no generator")
     calls = samples.calls
@@ -286,6 +289,10 @@ def _generator(samples: _OperationSamples) -> None:
 
 @_CHECKS("rows")
 def _rows(samples: _OperationSamples) -> None:
+    """a batch_fn keeps neither the list of rows nor adds to it later
+
+    Take what the batch needs of the rows and let them go: kept, they fill the memory of a worker.
+    """
     if not isinstance(samples.operation, Batch) or samples.operation.batch_fn is None:
         raise Skip("the operation is no Batch with a batch_fn")
     rows = samples.calls.rows(0)
@@ -300,6 +307,11 @@ def _rows(samples: _OperationSamples) -> None:
 
 @_CHECKS("threads")
 def _threads(samples: _OperationSamples) -> None:
+    """results are the same when several threads call it at once
+
+    Workers of worker_kind='thread' share the operation: keep nothing on self from one line of a call to the next.
+    Where no threads share it: skip=['threads'].
+    """
     if isinstance(samples.operation, Map) and samples.operation.seed_globals:
         raise Skip("a loader runs no Map with seed_globals in threads, which share the global generators")
     calls = samples.calls
@@ -309,6 +321,11 @@ def _threads(samples: _OperationSamples) -> None:
 
 @_CHECKS("parameters")
 def _parameters(samples: _OperationSamples) -> None:
+    """its name, its parameters and its repr are the same after it ran and in a copy
+
+    A saved state has the fields of a frozen dataclass as parameters, and a restore warns where they differ: change
+    none of them, or declare what may change as field(compare=False, repr=False).
+    """
     names = ("name", "parameters", "repr")
     ways = [("after it ran", samples.operation)]
     with suppress(Skip):  # another check says that it can't be pickled
@@ -320,6 +337,11 @@ def _parameters(samples: _OperationSamples) -> None:
 
 @_CHECKS("sent results")
 def _sent_results(samples: _OperationSamples) -> None:
+    """a result can be pickled and is the same afterwards
+
+    An element that isn't a row of a batch of arrays travels from a worker by pickle: give arrays, numbers, texts,
+    dicts and lists. If a later operation takes the result apart in the worker: skip=['sent results'].
+    """
     for place in range(len(samples.calls)):
         sent, _ = pickled_copy(samples.calls(place))
         samples.compare(place, snapshot_of(sent), "after it was pickled")
@@ -327,6 +349,11 @@ def _sent_results(samples: _OperationSamples) -> None:
 
 @_CHECKS("another process")
 def _another_process(samples: _OperationSamples) -> None:
+    """a worker process gets the same results and parameters
+
+    A result must not depend on the process: no hash() of a str, no order of a set, no id(), no os.getpid(), no
+    environment or global that only the trainer has.
+    """
     copy = samples.unused_copy()
     expected = []
     for place in range(len(samples.calls)):
@@ -349,7 +376,3 @@ def _run_there(calls: OperationCalls, place: int) -> Any:
     if place == len(calls):
         return _parameters_of(calls.operation)
     return [calls(place)]
-
-
-def _short(value: Any) -> str:
-    return f"{value!r:.80}"

@@ -22,11 +22,32 @@ from loaderkit._order.sharding import NoSharding
 from loaderkit.errors import PurityError
 from loaderkit.transforms.base import Transformation, label_of, operation_name
 
-from .global_generators import kept_global_generators
+from .conformance import kept_global_generators
 from .progress import ProgressLine
-from .report import PipelineReport
 from .snapshot import Difference, Snapshot, difference, snapshot_of
 from .watched_source import WatchedSource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineReport:
+    """What `check_pipeline` ran and found equal.
+
+    batches: number of compared elements, less than requested where the stream ends before. indices: number of indices
+    that they took, over all shards. leaves: paths of the first element's leaves, "" for an element that is a leaf.
+    operations: labels, in order. runs: the ways in which the pipeline was run.
+
+    >>> PipelineReport(
+    ...     batches=8, indices=256, leaves=("['x']",), operations=("Batch(batch_size=32)",), runs=()
+    ... )
+    PipelineReport(batches=8, indices=256, leaves=("['x']",), operations=('Batch(batch_size=32)',), runs=())
+    """
+
+    batches: int
+    indices: int
+    leaves: tuple[str, ...]
+    operations: tuple[str, ...]
+    runs: tuple[str, ...]
+
 
 _MOST = 10_000  # elements of a beginning of the pipeline that has no Batch yet
 _CLOCK_SECONDS = 1.1  # between two runs, so that a clock of whole seconds shows

@@ -3,15 +3,16 @@
 import shutil
 import sys
 import time
-from types import TracebackType
-from typing import Self, TextIO
+from typing import TextIO
+
+from loaderkit._base.closing import Closing
 
 # Seconds between two writes of a count: a remote terminal may take milliseconds for each. Not measured.
 _BETWEEN = 0.1
 _CLEAR = "\r\x1b[K"  # moves to the beginning of the line and erases it
 
 
-class ProgressLine:
+class ProgressLine(Closing):
     """Progress of a check: one line that is rewritten on a terminal, elsewhere one line for each stage.
 
     Args:
@@ -33,12 +34,8 @@ class ProgressLine:
         self._number, self._text = 0, ""
         self._written = 0.0
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Clears the line."""
         if self._terminal:
             self._write(_CLEAR)
 

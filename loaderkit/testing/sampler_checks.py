@@ -1,9 +1,10 @@
 """Whether a sampler keeps what loaderkit relies on."""
 
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property, partial
+from types import FrameType
 from typing import Any, cast
 
 import numpy as np
@@ -33,7 +34,6 @@ from loaderkit.samplers.protocol import (
 )
 
 from .conformance import Checks, ConformanceReport, Mismatch, Skip, expect, run_checks
-from .line_limit import within_line_limit
 from .workers import in_another_process, in_threads, pickled_copy
 
 _FAR = 1 << 40  # an index that no run reaches
@@ -42,45 +42,7 @@ _MOST_LINES = 20_000
 _LINES_OF_RECORD = 20  # more for each record, random.shuffle of an epoch's list runs 11
 _MOST_RECORDS = 1_000_000  # that are allowed for: more would let a replay run for minutes
 _NEAR = 4096  # the other checks ask below it, so that a sampler that replays answers in time
-_CHECKS = Checks["_SamplerSamples"]("""
-length: the number of indices is the same again
-    Give the number of indices of all epochs as __len__, or have none for a stream without end.
-far index: a far index costs few lines of Python; what compiled code does isn't counted
-    Compute the answer from the index: with a replay of all indices before it, a resume at step 1,000,000 takes as
-        long as the run did.
-metadata: sampler[i] is a RecordMetadata with index i and a record_key that is a row of the source
-    Give RecordMetadata(index=i, record_key=row) with a row from 0 to len(source) - 1.
-asked again: an index that is asked for again has the same record_key and generator
-    The answer has to be a function of the index: no counter, no generator that goes on from answer to answer.
-another order: answers are the same in another order
-    The answer has to be a function of the index, not of those that were asked for before.
-threads: answers are the same when several threads ask at once
-    Several iterators of a loader share its sampler: keep nothing on self from one line of an answer to the next, or
-        use a lock.
-beyond the end: the index behind the last one is an IndexError
-    Raise IndexError from len(sampler) on; a sampler without end has no __len__.
-record_keys: record_keys of consecutive indices gives the keys of single answers, as int64, and leaves the indices
-        alone
-    Give an int64 array with one key for each index, as sampler[i].record_key says it.
-record_keys of shards: record_keys gives them for the rows that one of several shards loads, for repeated indices in
-        any order, and for none
-    Use each index that is given, not the first of them and their number: a shard loads every batch's rows in part.
-attributes: num_records, seed and shard_options are absent, None, or what a loader takes, and the same again
-    num_records is the length of an epoch, an int from 1 on; seed an int in [0, 2**64); shard_options a ShardOptions.
-fingerprint: the fingerprint is JSON that a state can hold, and the same when it is asked for again
-    Give a dict of what decides the order: numbers of at most 64 bits and strings; no time, no address.
-endless: endless() has no end, and the same answers
-    Give the sampler as it is, but with epochs without end; or have no endless().
-how it reads: next_uses, window, chunk, lanes, batch, components and part_lengths agree with the keys
-    Give them as lk.samplers.Sampler says, or leave them out: they are of use with a cache, and for messages.
-pickled copy: a pickled copy gives the same answers and fingerprint
-    Let __getstate__ keep all that decides an answer. A sampler that can't be pickled is fine, too.
-another process: another process gets the same answers and fingerprint
-    A run goes on in another process: an answer must not depend on hash() of a str, the order of a set, id() or
-        os.getpid().
-unchanged by asking: length and fingerprint are what they were before all these answers
-    Let an answer change nothing that the sampler says of itself.
-""")
+_CHECKS = Checks["_SamplerSamples"]()
 
 
 def check_sampler(
@@ -206,12 +168,21 @@ def _asked(sampler: Sampler, index: int) -> _Answer:
 
 @_CHECKS("length")
 def _length(samples: _SamplerSamples) -> None:
+    """the number of indices is the same again
+
+    Give the number of indices of all epochs as __len__, or have none for a stream without end.
+    """
     length, again = samples.length, length_of(samples.sampler)
     expect(again == length, f"a length of {length} again", str(again))
 
 
 @_CHECKS("far index")
 def _far_index(samples: _SamplerSamples) -> None:
+    """a far index costs few lines of Python; what compiled code does isn't counted
+
+    Compute the answer from the index: with a replay of all indices before it, a resume at step 1,000,000 takes as
+    long as the run did.
+    """
     if sys.gettrace() is not None:
         raise Skip("a debugger or a coverage tool counts lines already")
     far = _FAR if samples.length is None else samples.length - 1
@@ -227,6 +198,10 @@ def _far_index(samples: _SamplerSamples) -> None:
 
 @_CHECKS("metadata")
 def _metadata(samples: _SamplerSamples) -> None:
+    """sampler[i] is a RecordMetadata with index i and a record_key that is a row of the source
+
+    Give RecordMetadata(index=i, record_key=row) with a row from 0 to len(source) - 1.
+    """
     for index in samples.places:
         metadata = samples.sampler[index]
         for name in ("index", "record_key"):
@@ -240,11 +215,12 @@ def _metadata(samples: _SamplerSamples) -> None:
         samples.expect_row(samples.far, _asked(samples.sampler, samples.far).record_key)
 
 
-_FUNCTION = "The answer has to be a function of the index"
-
-
 @_CHECKS("asked again")
 def _asked_again(samples: _SamplerSamples) -> None:
+    """an index that is asked for again has the same record_key and generator
+
+    The answer has to be a function of the index: no counter, no generator that goes on from answer to answer.
+    """
     for index in samples.places:
         for _ in range(2):  # after others, and after itself
             samples.compare(index, _asked(samples.sampler, index), "when it is asked for again")
@@ -252,18 +228,31 @@ def _asked_again(samples: _SamplerSamples) -> None:
 
 @_CHECKS("another order")
 def _another_order(samples: _SamplerSamples) -> None:
+    """answers are the same in another order
+
+    The answer has to be a function of the index, not of those that were asked for before.
+    """
     for index in samples.places[::-1]:
         samples.compare(index, _asked(samples.sampler, index), "when it is asked for in another order")
 
 
 @_CHECKS("threads")
 def _threads(samples: _SamplerSamples) -> None:
+    """answers are the same when several threads ask at once
+
+    Several iterators of a loader share its sampler: keep nothing on self from one line of an answer to the next, or
+    use a lock.
+    """
     for index, got in in_threads(partial(_asked, samples.sampler), samples.places, "index"):
         samples.compare(index, got, "when several threads ask at once")
 
 
 @_CHECKS("beyond the end")
 def _beyond_the_end(samples: _SamplerSamples) -> None:
+    """the index behind the last one is an IndexError
+
+    Raise IndexError from len(sampler) on; a sampler without end has no __len__.
+    """
     if samples.length is None:
         raise Skip("the sampler has no end")
     try:
@@ -288,6 +277,10 @@ def _compare_bulk(samples: _SamplerSamples, indices: list[int]) -> None:
 
 @_CHECKS("record_keys")
 def _bulk(samples: _SamplerSamples) -> None:
+    """record_keys of consecutive indices gives the keys of single answers, as int64, and leaves the indices alone
+
+    Give an int64 array with one key for each index, as sampler[i].record_key says it.
+    """
     most = len(samples.places)
     _compare_bulk(samples, list(range(most)))
     _compare_bulk(samples, list(range(most // 2, most)))
@@ -295,6 +288,11 @@ def _bulk(samples: _SamplerSamples) -> None:
 
 @_CHECKS("record_keys of shards")
 def _bulk_of_shards(samples: _SamplerSamples) -> None:
+    """record_keys gives them for the rows that one of several shards loads, for repeated indices in any order, and for
+    none
+
+    Use each index that is given, not the first of them and their number: a shard loads every batch's rows in part.
+    """
     most = len(samples.places)
     for shard in range(2):  # rows of one of two shards, where a batch has four
         _compare_bulk(samples, [index for index in range(most) if index % 4 // 2 == shard])
@@ -304,6 +302,10 @@ def _bulk_of_shards(samples: _SamplerSamples) -> None:
 
 @_CHECKS("attributes")
 def _attributes(samples: _SamplerSamples) -> None:
+    """num_records, seed and shard_options are absent, None, or what a loader takes, and the same again
+
+    num_records is the length of an epoch, an int from 1 on; seed an int in [0, 2**64); shard_options a ShardOptions.
+    """
     sampler = samples.sampler
     shards = getattr(sampler, "shard_options", None)
     expect(shards is None or isinstance(shards, Sharding), "shard_options to be a ShardOptions", repr(shards))
@@ -317,6 +319,10 @@ def _attributes(samples: _SamplerSamples) -> None:
 
 @_CHECKS("fingerprint")
 def _saved_fingerprint(samples: _SamplerSamples) -> None:
+    """the fingerprint is JSON that a state can hold, and the same when it is asked for again
+
+    Give a dict of what decides the order: numbers of at most 64 bits and strings; no time, no address.
+    """
     samples.fingerprint = fingerprint_of(samples.sampler)
     problem = find_problem(samples.fingerprint, "fingerprint", 1)
     expect(problem is None, "JSON values that a state can hold", str(problem))
@@ -325,6 +331,10 @@ def _saved_fingerprint(samples: _SamplerSamples) -> None:
 
 @_CHECKS("endless")
 def _endless(samples: _SamplerSamples) -> None:
+    """endless() has no end, and the same answers
+
+    Give the sampler as it is, but with epochs without end; or have no endless().
+    """
     endless = endless_of(samples.sampler)
     if endless is samples.sampler:
         return
@@ -336,6 +346,10 @@ def _endless(samples: _SamplerSamples) -> None:
 
 @_CHECKS("how it reads")
 def _how_it_reads(samples: _SamplerSamples) -> None:
+    """next_uses, window, chunk, lanes, batch, components and part_lengths agree with the keys
+
+    Give them as lk.samplers.Sampler says, or leave them out: they are of use with a cache, and for messages.
+    """
     sampler = samples.sampler
     window_of(sampler)  # an error says what it has to be
     lanes, batch = lanes_of(sampler), batch_of(sampler)
@@ -374,6 +388,10 @@ def _ints(name: str, given: Any, shape: tuple[int, ...]) -> Any:
 
 @_CHECKS("pickled copy")
 def _pickled_copy(samples: _SamplerSamples) -> None:
+    """a pickled copy gives the same answers and fingerprint
+
+    Let __getstate__ keep all that decides an answer. A sampler that can't be pickled is fine, too.
+    """
     for index in samples.places:
         samples.compare(index, _asked(samples.copy, index), "from a pickled copy")
     samples.compare_fingerprint(fingerprint_of(samples.copy), "of a pickled copy", of_copy=True)
@@ -381,6 +399,11 @@ def _pickled_copy(samples: _SamplerSamples) -> None:
 
 @_CHECKS("another process")
 def _another_process(samples: _SamplerSamples) -> None:
+    """another process gets the same answers and fingerprint
+
+    A run goes on in another process: an answer must not depend on hash() of a str, the order of a set, id() or
+    os.getpid().
+    """
     places = samples.places[::-1]
     assert samples.copy is not None  # or the check is skipped
     *answers, said = in_another_process(partial(_ask_there, samples.sampler, places), len(places) + 1)
@@ -399,7 +422,45 @@ def _ask_there(sampler: Sampler, places: list[int], at: int) -> Any:
 
 @_CHECKS("unchanged by asking")
 def _unchanged(samples: _SamplerSamples) -> None:
+    """length and fingerprint are what they were before all these answers
+
+    Let an answer change nothing that the sampler says of itself.
+    """
     length = length_of(samples.sampler)
     expect(length == samples.length, f"a length of {samples.length} after all these answers", str(length))
     if samples.fingerprint is not None:
         samples.compare_fingerprint(fingerprint_of(samples.sampler), "after all these answers")
+
+
+class _LineLimit(BaseException):
+    """Passes through an `except Exception` of the call."""
+
+
+def within_line_limit(call: Callable[[], Any], most: int) -> bool:
+    """Whether a call runs at most so many lines and calls of Python in this thread; it is stopped where there are more.
+
+    What compiled code does isn't seen. A trace function of before, such as a debugger's, is not restored.
+
+    >>> (
+    ...     within_line_limit(lambda: sum(range(1000)), 100),
+    ...     within_line_limit(lambda: sum(n for n in range(1000)), 100),
+    ... )
+    (True, False)
+    """
+    lines = 0
+
+    def count(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal lines
+        lines += 1
+        if lines > most:
+            raise _LineLimit
+        return count
+
+    sys.settrace(count)
+    try:
+        call()
+    except _LineLimit:
+        return False
+    finally:
+        sys.settrace(None)
+    return True

@@ -9,7 +9,8 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
-from loaderkit._base.tree import Structure, flatten, paths
+from loaderkit._base.structure import Structure
+from loaderkit._base.tree import flatten, paths
 
 _short = Repr()
 _short.maxother = _short.maxstring = 120

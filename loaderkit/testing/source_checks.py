@@ -20,42 +20,8 @@ from .source_method_checks import METHOD_CHECKS
 from .source_samples import SourceSamples, as_python, expect_error
 from .workers import in_another_process, in_threads, pickled_copy
 
-_READ_CHECKS = Checks[SourceSamples]("""
-length: len(source) is the same int again
-    Count the records once, when the source is made: a loader plans a run by their number.
-records: the first record, the last one and others between them can be read
-    A source reads every record from 0 to len(source) - 1; on_record_error of a loader is for records that are bad.
-read again: a record that is read again is the same
-    A record has to be a function of its key: no counter, no clock, no random number.
-another order: records are the same in another order
-    A record has to be a function of its key, not of what was read before: seek before each read.
-kept records: a record stays as it was when others are read
-    Give each record arrays of its own: a batch is made of records that were read one after the other.
-shared arrays: no numpy array that can be written to is handed out twice
-    Give a copy, or a view after view.flags.writeable = False: an operation that writes into it would change the
-        source for the next reader.
-beyond the end: a key beyond the end is an error
-    Raise IndexError from len(source) on, at which list(source) ends: a wrong key mustn't read another record.
-negative keys: record_key -1 is the last record, or an error
-    A loader asks for no key below 0: raise IndexError, or count from the end as a list does.
-numpy keys: a numpy integer reads the same record, or is an error
-    A loader asks with Python ints; operator.index(record_key) makes one of either.
-threads: records are the same when several threads read at once
-    Threads read with worker_kind='thread' and ReadOptions(num_threads=...): keep no place in a file on self from one
-        line of a read to the next, use os.pread or a lock. Where no threads share the source: skip=['threads'].
-""")
-_COPY_CHECKS = Checks[SourceSamples]("""
-pickled copy: a pickled copy has the same length, records and fingerprint
-    Worker processes get a pickled copy: leave open files, locks and connections out of __getstate__ and open them
-        when they are first needed. Where no worker process is used: skip=['pickled copy', 'another process'].
-close: a copy can be read within its with block and closed twice, and the source goes on
-    Let close() do nothing the second time, and close nothing that another copy uses.
-another process: a worker process reads the same records and fingerprint
-    A record must not depend on the process: no hash() of a str, no order of a set, no id(), no os.getpid(), no
-        environment that only the trainer has.
-unchanged by reading: length and fingerprint are what they were before all these reads
-    Let reading change nothing that the source says of itself.
-""")
+_READ_CHECKS = Checks[SourceSamples]()
+_COPY_CHECKS = Checks[SourceSamples]()
 
 
 def check_source(
@@ -101,17 +67,29 @@ def check_source(
 
 @_READ_CHECKS("length")
 def _length(samples: SourceSamples) -> None:
+    """len(source) is the same int again
+
+    Count the records once, when the source is made: a loader plans a run by their number.
+    """
     length, again = samples.length, len(samples.source)
     expect(again == length, f"len(source) to be {length} again", str(again))
 
 
 @_READ_CHECKS("records")
 def _records(samples: SourceSamples) -> None:
+    """the first record, the last one and others between them can be read
+
+    A source reads every record from 0 to len(source) - 1; on_record_error of a loader is for records that are bad.
+    """
     assert samples.expected
 
 
 @_READ_CHECKS("read again")
 def _read_again(samples: SourceSamples) -> None:
+    """a record that is read again is the same
+
+    A record has to be a function of its key: no counter, no clock, no random number.
+    """
     for key in samples.keys:
         for _ in range(2):  # after others, and after itself
             samples.compare(key, samples.read(key), "when it is read again")
@@ -119,12 +97,20 @@ def _read_again(samples: SourceSamples) -> None:
 
 @_READ_CHECKS("another order")
 def _another_order(samples: SourceSamples) -> None:
+    """records are the same in another order
+
+    A record has to be a function of its key, not of what was read before: seek before each read.
+    """
     for key in reversed(samples.keys):
         samples.compare(key, samples.read(key), "when the keys are read in another order")
 
 
 @_READ_CHECKS("kept records")
 def _kept_records(samples: SourceSamples) -> None:
+    """a record stays as it was when others are read
+
+    Give each record arrays of its own: a batch is made of records that were read one after the other.
+    """
     if len(samples.keys) < 2:
         raise Skip("the source has only one record")
     held = [(key, read_record(samples.source, key)) for key in samples.keys]
@@ -134,6 +120,11 @@ def _kept_records(samples: SourceSamples) -> None:
 
 @_READ_CHECKS("shared arrays")
 def _shared_arrays(samples: SourceSamples) -> None:
+    """no numpy array that can be written to is handed out twice
+
+    Give a copy, or a view after view.flags.writeable = False: an operation that writes into it would change the
+    source for the next reader.
+    """
     for key in samples.keys:
         one, structure = flatten(read_record(samples.source, key))
         two, _ = flatten(read_record(samples.source, key))
@@ -148,18 +139,30 @@ def _shared_arrays(samples: SourceSamples) -> None:
 
 @_READ_CHECKS("beyond the end")
 def _beyond_the_end(samples: SourceSamples) -> None:
+    """a key beyond the end is an error
+
+    Raise IndexError from len(source) on, at which list(source) ends: a wrong key mustn't read another record.
+    """
     for key in (samples.length, samples.length + 7):
         expect_error(key, partial(read_record, samples.source, key))
 
 
 @_READ_CHECKS("negative keys")
 def _negative_keys(samples: SourceSamples) -> None:
+    """record_key -1 is the last record, or an error
+
+    A loader asks for no key below 0: raise IndexError, or count from the end as a list does.
+    """
     last = samples.keys[1:2] or samples.keys
     _same_or_error(samples, last[0], -1, "with the key -1")
 
 
 @_READ_CHECKS("numpy keys")
 def _numpy_keys(samples: SourceSamples) -> None:
+    """a numpy integer reads the same record, or is an error
+
+    A loader asks with Python ints; operator.index(record_key) makes one of either.
+    """
     for key in samples.keys:
         _same_or_error(samples, key, np.int64(key), f"with the key np.int64({key})")
 
@@ -174,6 +177,11 @@ def _same_or_error(samples: SourceSamples, key: int, asked: Any, when: str) -> N
 
 @_READ_CHECKS("threads")
 def _threads(samples: SourceSamples) -> None:
+    """records are the same when several threads read at once
+
+    Threads read with worker_kind='thread' and ReadOptions(num_threads=...): keep no place in a file on self from one
+    line of a read to the next, use os.pread or a lock. Where no threads share the source: skip=['threads'].
+    """
     for key, got in in_threads(samples.read, samples.keys, "record_key"):
         samples.compare(key, got, "when several threads read at once")
 
@@ -183,6 +191,11 @@ def _threads(samples: SourceSamples) -> None:
 
 @_COPY_CHECKS("pickled copy")
 def _pickled_copy(samples: SourceSamples) -> None:
+    """a pickled copy has the same length, records and fingerprint
+
+    Worker processes get a pickled copy: leave open files, locks and connections out of __getstate__ and open them
+    when they are first needed. Where no worker process is used: skip=['pickled copy', 'another process'].
+    """
     copy = samples.pickled()
     expect(len(copy) == samples.length, f"{samples.length} records of a pickled copy", str(len(copy)))
     for key in samples.keys:
@@ -192,6 +205,10 @@ def _pickled_copy(samples: SourceSamples) -> None:
 
 @_COPY_CHECKS("close")
 def _closing(samples: SourceSamples) -> None:
+    """a copy can be read within its with block and closed twice, and the source goes on
+
+    Let close() do nothing the second time, and close nothing that another copy uses.
+    """
     closes = callable(getattr(samples.source, "close", None))
     enters = hasattr(type(samples.source), "__exit__")
     if not closes and not enters:
@@ -208,6 +225,11 @@ def _closing(samples: SourceSamples) -> None:
 
 @_COPY_CHECKS("another process")
 def _another_process(samples: SourceSamples) -> None:
+    """a worker process reads the same records and fingerprint
+
+    A record must not depend on the process: no hash() of a str, no order of a set, no id(), no os.getpid(), no
+    environment that only the trainer has.
+    """
     keys = samples.keys[::-1]
     assert samples.copy is not None  # or the check is skipped
     expected = []
@@ -232,6 +254,10 @@ def _read_there(source: Any, keys: list[int], place: int) -> Any:
 
 @_COPY_CHECKS("unchanged by reading")
 def _unchanged(samples: SourceSamples) -> None:
+    """length and fingerprint are what they were before all these reads
+
+    Let reading change nothing that the source says of itself.
+    """
     length = len(samples.source)
     expect(length == samples.length, f"{samples.length} records after all these reads", str(length))
     samples.fingerprint_again(samples.source, "after all these reads")

@@ -15,28 +15,7 @@ from .conformance import Checks, Skip, expect, expect_same
 from .snapshot import Snapshot, snapshot_of
 from .source_samples import SourceSamples, as_python, expect_error
 
-METHOD_CHECKS = Checks[SourceSamples]("""
-__getitems__: __getitems__ gives what single reads give, for keys in any order and repeated, and none for no key
-    Give one record for each key, in the order of the keys.
-__getitems__ of numpy keys: __getitems__ of an array of keys gives the same records, or an error
-    A loader asks with a list of Python ints; np.asarray(record_keys).tolist() makes one of either.
-__getitems__ beyond the end: __getitems__ with a key beyond the end is an error
-    Raise IndexError, as source[record_key] does.
-take: take gives single reads stacked, leaf by leaf
-    Give a tree of arrays (n, ...) in the order of the keys, each of the dtype that np.stack of the records has.
-take into out: take writes to the arrays of out
-    Fill the arrays of the list out, in the order of the tree, where it is given: a loader looks there, and not at
-        what take returns.
-take beyond the end: take with a key beyond the end is an error
-    Raise IndexError, as source[record_key] does; np.take with mode='wrap' or 'clip' reads another record.
-name: name(record_key) is a str or None and the same again; how long it takes isn't measured
-    Give what a person calls the record, such as its file: errors and the log show it.
-reading advice: read_ahead is an int from 0 on and chunk_records one from 1 on
-    Give whole numbers, 0 calls for a local source, or leave them out: a loader passes over other values.
-fingerprint: the fingerprint is JSON that a state can hold, and the same when it is asked for again
-    Give a dict of strings, finite numbers of at most 64 bits, lists and dicts that says what the data is: no time, no
-        address, no path of this machine.
-""")
+METHOD_CHECKS = Checks[SourceSamples]()
 
 
 def _bulk_reader(samples: SourceSamples) -> Callable[..., Any]:
@@ -57,6 +36,10 @@ def _not_used(samples: SourceSamples, name: str, signature: str) -> Callable[...
 
 @METHOD_CHECKS("__getitems__")
 def _bulk(samples: SourceSamples) -> None:
+    """__getitems__ gives what single reads give, for keys in any order and repeated, and none for no key
+
+    Give one record for each key, in the order of the keys.
+    """
     read = _bulk_reader(samples)
     for keys in samples.key_lists:
         _compare_bulk(samples, list(read(keys)), keys)
@@ -75,6 +58,10 @@ def _compare_bulk(samples: SourceSamples, got: list[Any], keys: Sequence[int]) -
 
 @METHOD_CHECKS("__getitems__ of numpy keys")
 def _bulk_of_numpy_keys(samples: SourceSamples) -> None:
+    """__getitems__ of an array of keys gives the same records, or an error
+
+    A loader asks with a list of Python ints; np.asarray(record_keys).tolist() makes one of either.
+    """
     read = _bulk_reader(samples)
     for keys in samples.key_lists:
         try:
@@ -89,11 +76,19 @@ def _bulk_of_numpy_keys(samples: SourceSamples) -> None:
 
 @METHOD_CHECKS("__getitems__ beyond the end")
 def _bulk_beyond_the_end(samples: SourceSamples) -> None:
+    """__getitems__ with a key beyond the end is an error
+
+    Raise IndexError, as source[record_key] does.
+    """
     expect_error(samples.length, partial(_bulk_reader(samples), [samples.keys[0], samples.length]))
 
 
 @METHOD_CHECKS("take")
 def _columns(samples: SourceSamples) -> None:
+    """take gives single reads stacked, leaf by leaf
+
+    Give a tree of arrays (n, ...) in the order of the keys, each of the dtype that np.stack of the records has.
+    """
     take = _column_reader(samples)
     for keys in samples.key_lists:
         got = snapshot_of(take(np.array(keys, np.int64)))
@@ -102,6 +97,11 @@ def _columns(samples: SourceSamples) -> None:
 
 @METHOD_CHECKS("take into out")
 def _columns_into_out(samples: SourceSamples) -> None:
+    """take writes to the arrays of out
+
+    Fill the arrays of the list out, in the order of the tree, where it is given: a loader looks there, and not at
+    what take returns.
+    """
     take = _column_reader(samples)
     for keys in samples.key_lists:
         expected = samples.stacked(keys)
@@ -121,12 +121,20 @@ def _with_other_bytes(array: np.ndarray) -> np.ndarray:
 
 @METHOD_CHECKS("take beyond the end")
 def _columns_beyond_the_end(samples: SourceSamples) -> None:
+    """take with a key beyond the end is an error
+
+    Raise IndexError, as source[record_key] does; np.take with mode='wrap' or 'clip' reads another record.
+    """
     keys = np.array([samples.keys[0], samples.length])
     expect_error(samples.length, partial(_column_reader(samples), keys))
 
 
 @METHOD_CHECKS("name")
 def _names(samples: SourceSamples) -> None:
+    """name(record_key) is a str or None and the same again; how long it takes isn't measured
+
+    Give what a person calls the record, such as its file: errors and the log show it.
+    """
     if not has_names(samples.source):
         raise Skip("the source has no name(record_key)")
     for key in samples.keys:
@@ -137,6 +145,10 @@ def _names(samples: SourceSamples) -> None:
 
 @METHOD_CHECKS("reading advice")
 def _reading_advice(samples: SourceSamples) -> None:
+    """read_ahead is an int from 0 on and chunk_records one from 1 on
+
+    Give whole numbers, 0 calls for a local source, or leave them out: a loader passes over other values.
+    """
     given = {name: getattr(samples.source, name, None) for name in ("read_ahead", "chunk_records")}
     if all(value is None for value in given.values()):
         raise Skip("the source has no read_ahead and no chunk_records")
@@ -147,6 +159,11 @@ def _reading_advice(samples: SourceSamples) -> None:
 
 @METHOD_CHECKS("fingerprint")
 def _saved_fingerprint(samples: SourceSamples) -> None:
+    """the fingerprint is JSON that a state can hold, and the same when it is asked for again
+
+    Give a dict of strings, finite numbers of at most 64 bits, lists and dicts that says what the data is: no time, no
+    address, no path of this machine.
+    """
     samples.fingerprint = fingerprint_of(samples.source)
     problem = find_problem(samples.fingerprint, "fingerprint", 1)
     expect(problem is None, "JSON values that a state can hold", str(problem))

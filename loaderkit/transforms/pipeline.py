@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from itertools import pairwise, takewhile
 
 from .base import Batch, FlatMap, Transformation, Window
-from .level import compile_levels
-from .level_runner import LevelRunner
+from .level_runner import LevelRunner, compile_levels
 from .run import ElementRun
 
 

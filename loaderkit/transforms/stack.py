@@ -10,15 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from loaderkit._base.tree import (
-    Structure,
-    StructureMismatch,
-    leaf_order,
-    paths,
-    structure_of,
-    typed_columns,
-    unflatten,
-)
+from loaderkit._base.structure import Structure, structure_of
+from loaderkit._base.tree import StructureMismatch, leaf_order, paths, typed_columns, unflatten
 from loaderkit.errors import BatchError
 
 from .column import Column, Joiner, LeafSpec, batch_of, column_of, fill, stays_in_stack

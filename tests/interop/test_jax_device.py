@@ -17,7 +17,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceShardin
 from memory_store import MemoryStore
 
 import loaderkit as lk
-from loaderkit._base.system.versions import present_versions
+from loaderkit._base.system.numerics import present_versions
 from loaderkit._loader.loader import variant_of
 from loaderkit._plan.state.identity import agreement_of, notes_of
 from loaderkit._runtime.cluster.agreement import agree

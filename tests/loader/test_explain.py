@@ -10,12 +10,12 @@ import loaderkit as lk
 from loaderkit._engine.stats.counters import OperationCounters, PoolCounters, WorkerCounters
 from loaderkit._engine.stats.stats import Stats
 from loaderkit._engine.stats.trainer import Exposed, TrainerCounters
+from loaderkit._loader.executor_factory import program_of
 from loaderkit._loader.inspect.analysis import Limit, advice_of, is_bottleneck, limit_of, rate_at
 from loaderkit._loader.inspect.conclusion import Experiments, Measured, limit_of_alone
 from loaderkit._loader.inspect.experiments import records_of_element
 from loaderkit._loader.inspect.explain import explain_run
 from loaderkit._loader.loader import settings_of
-from loaderkit._loader.program import program_of
 
 S = 10**9
 

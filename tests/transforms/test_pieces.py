@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 import loaderkit as lk
 from benchmarks.work import spin
-from loaderkit.transforms.level import compile_levels
-from loaderkit.transforms.level_runner import LevelRunner, PiecePace
+from loaderkit.transforms.level_runner import LevelRunner, PiecePace, compile_levels
 from loaderkit.transforms.run import ElementRun, Singles
 
 

@@ -1,16 +1,20 @@
 """Which last bits this processor and these libraries compute: other ones may compute others with the same versions.
 
-numpy has loops for each kind of processor, OpenBLAS and OpenCV kernels. Equal digests are no proof, unequal ones are.
+Bits and versions are written to saved states and compared between the processes of a run. numpy has loops for each kind
+of processor, OpenBLAS and OpenCV kernels. Equal digests are no proof, unequal ones are.
 """
 
 import hashlib
 import math
+import platform
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
 import numpy as np
+
+from loaderkit._base.version import __version__
 
 from .one_thread import OneThread
 
@@ -76,3 +80,12 @@ _PROBES: dict[str, Callable[[], Iterator[Any]]] = {
     "BLAS": _of_blas,
     "cv2": _of_cv2,
 }
+
+
+def present_versions() -> dict[str, str]:
+    """The versions of loaderkit, numpy and Python in this process.
+
+    >>> sorted(present_versions())
+    ['loaderkit', 'numpy', 'python']
+    """
+    return {"loaderkit": __version__, "numpy": np.__version__, "python": platform.python_version()}

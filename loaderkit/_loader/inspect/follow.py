@@ -15,7 +15,7 @@ from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit._runtime.worker.program import Program
 from loaderkit._runtime.worker.reading import ReadOptions, RecordReader
 from loaderkit._source.naming import namer_of
-from loaderkit.transforms.level import Level
+from loaderkit.transforms.level_runner import Level
 from loaderkit.transforms.pipeline import Pipeline
 from loaderkit.transforms.run import ElementRun
 

@@ -19,7 +19,6 @@ from loaderkit.samplers import Sampler
 from loaderkit.samplers.protocol import epoch_length_of
 
 from .error_notes import named
-from .lookahead import Lookahead
 from .reader import StreamReader
 from .restore import late_comparison, merged, restored, saved_bytes
 from .reweigh import reweigh
@@ -35,34 +34,88 @@ if TYPE_CHECKING:
 else:
     T_co = TypeVar("T_co", covariant=True)
 
+from dataclasses import dataclass
 
-class DataLoaderIterator(Closing, Generic[T_co]):
-    """Gives a loader's elements; its state is a small JSON document with its position.
+from loaderkit._plan.state.identity import place_of
 
-    Made by `iter(loader)`. A context manager: leaving it closes it. It is always true. Several threads may use it; they
-    share its position.
+from .reader import Element
 
-    >>> import loaderkit as lk
-    >>> loader = lk.DataLoader(
-    ...     data_source=lk.RangeDataSource(0, 6, 1), sampler=lk.SequentialSampler(6), operations=[lk.Batch(2)]
-    ... )
-    >>> it = iter(loader)
-    >>> next(it), it.step
-    (array([0, 1]), 1)
-    >>> saved = it.get_state()
-    >>> again = iter(loader)
-    >>> again.set_state(saved)
-    >>> next(again)
-    array([2, 3])
+
+@dataclass(frozen=True, slots=True)
+class LookaheadItem:
+    """An element taken ahead, and the position before it."""
+
+    element: Element[Position]
+    before: Position
+
+
+class Lookahead:
+    """What `DataLoaderIterator.wrap` gives: the iterator's elements, before its user has them.
+
+    The reader's position runs ahead of the user, whose own is what was `received`.
+
+    Args:
+        reader: of the iterator.
+    """
+
+    def __init__(self, reader: StreamReader[Position, SeekablePlan]) -> None:
+        self._reader = reader
+        self.lock = reader.lock  # held while the iterator is moved
+
+    @property
+    def plan(self) -> SeekablePlan:
+        """The stream as it is now; another object after its weights changed."""
+        return self._reader.plan
+
+    @property
+    def moves(self) -> int:
+        """A number that changes when the iterator is moved: what was taken before is then void."""
+        return self._reader.moves
+
+    @property
+    def place(self) -> dict[str, str]:
+        """The fields of the user's position that must be equal in all processes of the run, as text."""
+        return place_of(self.plan, self._reader.user_position)
+
+    def check_open(self) -> None:
+        """Raises IteratorClosedError after close()."""
+        self._reader.check_open()
+
+    def take(self) -> LookaheadItem:
+        """The next element. Raises what next() would."""
+        with self.lock:
+            before = self._reader.position
+            return LookaheadItem(self._reader.take(ahead=True), before)
+
+    def placed(self, nanoseconds: int) -> None:
+        """An element was sent to devices; the time isn't the user's own."""
+        self._reader.meter.placed(nanoseconds)
+
+    def go_back(self) -> None:
+        """To where the user stands: what was taken since then comes again."""
+        with self.lock:
+            self._reader.go_back()
+
+    def received(self, item: LookaheadItem) -> None:
+        """The user has this element now."""
+        self._reader.receive(item.element, item.before)
+
+
+class LoaderIterator(Closing):
+    """What all iterators of a loader's stream have: all but the way in which elements come.
+
+    Args:
+        reader: of the loader's stream.
+        loaders_plan: a mixture's weights as the loader's arguments say them.
+        agrees: whether all processes of the loader's store run it.
     """
 
     allow: Collection[str] = ()
 
-    def __init__(self, reader: StreamReader[Position, SeekablePlan], *, agrees: bool = True) -> None:
-        """Made by `iter(loader)`: the reader of a loader's stream, and whether all processes of its store run it."""
-        self._reader = reader
-        self._agrees = agrees
-        self._loaders_plan = reader.plan  # a mixture's weights as the loader's arguments say them
+    def __init__(
+        self, reader: StreamReader[Position, SeekablePlan], loaders_plan: SeekablePlan, *, agrees: bool
+    ) -> None:
+        self._reader, self._loaders_plan, self._agrees = reader, loaders_plan, agrees
 
     @property
     def _plan(self) -> SeekablePlan:
@@ -75,19 +128,6 @@ class DataLoaderIterator(Closing, Generic[T_co]):
 
     def __bool__(self) -> bool:
         return True
-
-    def __next__(self) -> T_co:
-        return self._reader.take().value  # type: ignore[no-any-return]  # the user says the type
-
-    def peek(self) -> T_co:
-        """The element that next() will give; the position stays. Raises what next() would.
-
-        >>> import loaderkit as lk
-        >>> it = iter(lk.load([5, 6]))
-        >>> it.peek(), it.step, next(it)
-        (5, 0, 5)
-        """
-        return self._reader.peek().value  # type: ignore[no-any-return]  # as above
 
     def start_prefetch(self) -> None:
         """Begins to make elements now instead of at the first next().
@@ -219,44 +259,6 @@ class DataLoaderIterator(Closing, Generic[T_co]):
         with self._reader.lock:
             return saved_bytes(self._plan, self._reader.user_position, self._reader.executor)
 
-    def state_past_error(self) -> bytes:
-        """The state after the record or batch that next() failed on, for `set_state`; possible after close().
-
-        If operations keep the number of rows, the failed step is left out, as by `skip(1)`; with several shards, all of
-        them have to do it. If operations change the number of rows, a logical stream continues after the failed record,
-        or all streams with rows in the failed batch continue after that; rows before the record that are in no batch
-        yet are left out, too. A WorkerError is passed in the same way: its record ends every worker. If it names
-        several records of one step or stream, all of them are left out.
-
-        Raises ValueError if next() didn't fail here, if the error names records of several steps, or if it names none:
-        then no record is at fault (a ChecksumError, workers that can't be started), and `set_state(get_state())` tries
-        again.
-
-        >>> import loaderkit as lk
-        >>> it = iter(lk.load([3, 0, 2], num_epochs=1, operations=[lambda x: 6 // x]))
-        >>> next(it)
-        2
-        >>> try:
-        ...     next(it)
-        ... except ZeroDivisionError:
-        ...     it.set_state(it.state_past_error())
-        >>> list(it)
-        [3]
-        """
-        with self._reader.lock:
-            try:
-                position = self._reader.after_failure
-            except LookupError:
-                raise ValueError(
-                    "state_past_error(): next() hasn't failed here on a record or a batch"
-                ) from None
-            if position is None:
-                raise ValueError(
-                    "state_past_error(): the error names no single record or step, so what comes after it isn't known; "
-                    "set_state(get_state()) tries again"
-                )
-            return saved_bytes(self._plan, position, self._reader.executor)
-
     def set_state(self, state: bytes | Sequence[bytes], allow: Collection[str] = ()) -> None:
         """Goes to the position of a state, which this iterator or another one of the same stream gave.
 
@@ -370,6 +372,97 @@ class DataLoaderIterator(Closing, Generic[T_co]):
             self._reader.executor.record_name,
         )
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} at step {self.step}, index {self.index}>"
+
+    async def save(self, directory: Any) -> Coroutine[Any, Any, None]:
+        """Orbax's StatefulCheckpointable: takes the position now; the coroutine that is returned writes it."""
+        from loaderkit._loader.state_files import save_async
+
+        return await save_async(self, directory)
+
+    async def load(self, directory: Any) -> Coroutine[Any, Any, None]:
+        """Orbax's StatefulCheckpointable: restores the position saved there with `self.allow`, and prefetches."""
+        from loaderkit._loader.state_files import load_async
+
+        return await load_async(self, directory)
+
+
+class DataLoaderIterator(LoaderIterator, Generic[T_co]):
+    """Gives a loader's elements; its state is a small JSON document with its position.
+
+    Made by `iter(loader)`. A context manager: leaving it closes it. It is always true. Several threads may use it; they
+    share its position.
+
+    >>> import loaderkit as lk
+    >>> loader = lk.DataLoader(
+    ...     data_source=lk.RangeDataSource(0, 6, 1), sampler=lk.SequentialSampler(6), operations=[lk.Batch(2)]
+    ... )
+    >>> it = iter(loader)
+    >>> next(it), it.step
+    (array([0, 1]), 1)
+    >>> saved = it.get_state()
+    >>> again = iter(loader)
+    >>> again.set_state(saved)
+    >>> next(again)
+    array([2, 3])
+    """
+
+    def __init__(self, reader: StreamReader[Position, SeekablePlan], *, agrees: bool = True) -> None:
+        """Made by `iter(loader)`: the reader of a loader's stream, and whether all processes of its store run it."""
+        super().__init__(reader, reader.plan, agrees=agrees)
+
+    def __next__(self) -> T_co:
+        return self._reader.take().value  # type: ignore[no-any-return]  # the user says the type
+
+    def peek(self) -> T_co:
+        """The element that next() will give; the position stays. Raises what next() would.
+
+        >>> import loaderkit as lk
+        >>> it = iter(lk.load([5, 6]))
+        >>> it.peek(), it.step, next(it)
+        (5, 0, 5)
+        """
+        return self._reader.peek().value  # type: ignore[no-any-return]  # as above
+
+    def state_past_error(self) -> bytes:
+        """The state after the record or batch that next() failed on, for `set_state`; possible after close().
+
+        If operations keep the number of rows, the failed step is left out, as by `skip(1)`; with several shards, all of
+        them have to do it. If operations change the number of rows, a logical stream continues after the failed record,
+        or all streams with rows in the failed batch continue after that; rows before the record that are in no batch
+        yet are left out, too. A WorkerError is passed in the same way: its record ends every worker. If it names
+        several records of one step or stream, all of them are left out.
+
+        Raises ValueError if next() didn't fail here, if the error names records of several steps, or if it names none:
+        then no record is at fault (a ChecksumError, workers that can't be started), and `set_state(get_state())` tries
+        again.
+
+        >>> import loaderkit as lk
+        >>> it = iter(lk.load([3, 0, 2], num_epochs=1, operations=[lambda x: 6 // x]))
+        >>> next(it)
+        2
+        >>> try:
+        ...     next(it)
+        ... except ZeroDivisionError:
+        ...     it.set_state(it.state_past_error())
+        >>> list(it)
+        [3]
+        """
+        with self._reader.lock:
+            try:
+                position = self._reader.after_failure
+            except LookupError:
+                raise ValueError(
+                    "state_past_error(): next() hasn't failed here on a record or a batch"
+                ) from None
+            if position is None:
+                raise ValueError(
+                    "state_past_error(): the error names no single record or step, so what comes after it isn't known; "
+                    "set_state(get_state()) tries again"
+                )
+            return saved_bytes(self._plan, position, self._reader.executor)
+
     # --- a wrapper that takes elements ahead of the user --------------------------------------------------------
 
     def wrap(self) -> Lookahead:
@@ -395,17 +488,23 @@ class DataLoaderIterator(Closing, Generic[T_co]):
         def __getattr__(self, name: str) -> Never:
             refuse_foreign_method(self, name)
 
-    def __repr__(self) -> str:
-        return f"<DataLoaderIterator at step {self.step}, index {self.index}>"
 
-    async def save(self, directory: Any) -> Coroutine[Any, Any, None]:
-        """Orbax's StatefulCheckpointable: takes the position now; the coroutine that is returned writes it."""
-        from loaderkit._loader.state_files import save_async
+class WrappedIterator(LoaderIterator):
+    """An iterator around a loader's own, which gives its elements in another form and shares its position.
 
-        return await save_async(self, directory)
+    Args:
+        it: a loader's iterator.
+    """
 
-    async def load(self, directory: Any) -> Coroutine[Any, Any, None]:
-        """Orbax's StatefulCheckpointable: restores the position saved there with `self.allow`, and prefetches."""
-        from loaderkit._loader.state_files import load_async
+    def __init__(self, it: DataLoaderIterator[Any]) -> None:
+        super().__init__(it._reader, it._loaders_plan, agrees=it._agrees)
+        self._it = it
 
-        return await load_async(self, directory)
+    @property
+    def allow(self) -> Collection[str]:
+        """The fields that may differ when Orbax's newer interface restores, as the wrapped iterator's."""
+        return self._it.allow
+
+    @allow.setter
+    def allow(self, names: Collection[str]) -> None:
+        self._it.allow = names

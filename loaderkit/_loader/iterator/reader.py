@@ -7,7 +7,7 @@
     the elements right after the position are ready; the open stream, if there is one, gives those after them
     an error belongs to a position: the next element raises it again until the position is set anew
 
-With a lookahead (lookahead.py) the position runs ahead of the user, whose place is then what was received.
+With a lookahead (iterator.py) the position runs ahead of the user, whose place is then what was received.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Generic, Never, TypeVar
+from typing import Any, Generic, NamedTuple, Never, Protocol, TypeVar
 
 from loaderkit._engine.scheduler import Scheduler, SchedulerContext
 from loaderkit._engine.stats.counters import PoolCounters
@@ -29,12 +29,38 @@ from loaderkit._runtime.cluster.end_of_stream import EndOfStreamAgreement
 from loaderkit._runtime.executors.executor import Delivery, Executor, PoisonedError, Stream
 from loaderkit.errors import BadRecordsError, IteratorClosedError
 
-from .element import Element, Watch
 from .error_notes import explained
 from .quarantine import Quarantine
 from .trainer_meter import DeliveryCounters, TrainerMeter
 
 PlanT = TypeVar("PlanT", bound=StreamPlan[Any])
+
+
+class Element(NamedTuple, Generic[P]):
+    """Something to hand to the user.
+
+    value   it
+    after   the position after it
+    losses  the bad records that are lost with it
+    facts   what else the scheduler knows of it
+    """
+
+    value: Any
+    after: P
+    losses: tuple[Loss, ...]
+    facts: Facts
+
+
+class Watch(Protocol):
+    """What compares the elements of a stream; it may raise, and the next element raises that again."""
+
+    def before_stream(self, plan: Any, position: Any) -> None:
+        """The stream is about to begin at a position."""
+        ...
+
+    def after_step(self, plan: Any, before: Any, after: Any, value: Any) -> None:
+        """An element was made, between two positions."""
+        ...
 
 
 class StreamReader(Generic[P, PlanT]):
@@ -48,7 +74,7 @@ class StreamReader(Generic[P, PlanT]):
         quarantine: is told of bad records.
         agreement: makes what agrees with other processes on the last step of a plan; None where no other makes the same
             steps.
-        watch: is told of the stream and its elements.
+        watch: is told of the stream and its elements; what it raises, the next element raises again.
     """
 
     def __init__(

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from loaderkit._base.system.versions import present_versions
+from loaderkit._base.system.numerics import present_versions
 from loaderkit._order.mixture.stages import same_shares
 from loaderkit._plan.position import Position
 from loaderkit._plan.seekable_plan import SeekablePlan

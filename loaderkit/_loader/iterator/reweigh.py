@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from loaderkit._order.mixture.stages import MixtureStages, same_shares
-from loaderkit._plan.mixture import is_staged
 from loaderkit._plan.position import Position
-from loaderkit._plan.seekable_plan import SeekablePlan
+from loaderkit._plan.seekable_plan import SeekablePlan, is_staged
 from loaderkit._plan.state.mixture import mixture_fields
 from loaderkit._runtime.cluster.agreement import agree
 

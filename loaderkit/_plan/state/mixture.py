@@ -12,8 +12,7 @@ from loaderkit._base.canonical_json import canonical, digest
 from loaderkit._order.metadata import MOST_INDEX
 from loaderkit._order.mixture.shares import integer_weights
 from loaderkit._order.mixture.stages import MixtureStages, Weights, same_shares
-from loaderkit._plan.mixture import is_staged
-from loaderkit._plan.seekable_plan import SeekablePlan
+from loaderkit._plan.seekable_plan import SeekablePlan, is_staged
 from loaderkit.errors import StateError
 
 from .state import State

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._base.tree import flatten, structure_of
+from loaderkit._base.structure import structure_of
+from loaderkit._base.tree import flatten
 from loaderkit._engine.task import ReadRows, RowsPart, RowsRead, StreamRead, Target, Task, TaskResult
 from loaderkit._order.facts import Failure
 from loaderkit._runtime.memory.batch_layout import BatchLayout

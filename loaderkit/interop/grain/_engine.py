@@ -2,26 +2,20 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
 
 from loaderkit._base.system.file_identity import Files
-from loaderkit._loader.executor_factory import files_of_workers, make_executor
-from loaderkit._loader.iterator.element import Element
+from loaderkit._loader.executor_factory import files_of_workers, make_executor, program_of
 from loaderkit._loader.iterator.quarantine import Quarantine
-from loaderkit._loader.iterator.reader import StreamReader
-from loaderkit._loader.program import program_of
+from loaderkit._loader.iterator.reader import Element, StreamReader
 from loaderkit._loader.settings import LoaderSettings
 from loaderkit._loader.shared_executor import SharedExecutor
 from loaderkit._runtime.executors.executor import Executor
 from loaderkit._runtime.worker.bulk_read import SourceEndedError
 from loaderkit._runtime.worker.program import Program
-from loaderkit.sources.checked import check_source
-from loaderkit.transforms.operations import as_operations
 
 from ._compile import Compiled
 from ._layout_plan import LayoutPlan, LayoutPosition
-from ._order import Order
-from .options import READER_NAME, MultiprocessingOptions, reads_of
+from .options import READER_NAME
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,31 +47,12 @@ class EngineLoader:
     """Runs plans of compiled operations with workers of loaderkit.
 
     Args:
-        source, order, compiled: what it runs.
-        options: how many processes, and how many elements each makes ahead.
-        read_options: the script's; the engine's own default where it gave none.
+        compiled: what it runs.
+        settings: with its operations, and with what they run on.
     """
 
-    def __init__(
-        self,
-        source: Any,
-        order: Order,
-        compiled: Compiled,
-        *,
-        options: MultiprocessingOptions,
-        read_options: Any,
-    ) -> None:
-        if not isinstance(source, tuple):  # which Grain reads item by item, whatever they are
-            source = check_source(source)
-        self.compiled = compiled
-        self._settings = LoaderSettings(
-            source=source,
-            sampler=order,
-            operations=as_operations(compiled.operations),
-            worker_count=options.num_workers,
-            prefetch=max(1, options.num_workers * options.per_worker_buffer_size),
-            read_options=reads_of(read_options),
-        )
+    def __init__(self, compiled: Compiled, settings: LoaderSettings) -> None:
+        self.compiled, self._settings = compiled, settings
         self._shared_executor = SharedExecutor()
 
     @cached_property

@@ -19,11 +19,11 @@ from typing import Any
 
 from loaderkit._base.notes import annotate, keyed
 from loaderkit._base.numbers import at_least
-from loaderkit._loader.iterator.element import Element
+from loaderkit._loader.iterator.reader import Element
 from loaderkit._order.facts import PLANNED
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._runtime.worker.read_ahead import ReadAhead, ReadRecords
-from loaderkit._runtime.worker.reading import ReadAheadLimits, read_ahead_limits
+from loaderkit._runtime.worker.reading import read_ahead_limits
 from loaderkit._source.naming import Namer, namer_of
 from loaderkit.errors import IteratorClosedError
 
@@ -157,7 +157,7 @@ class InOrderRun:
 
     def _made(self, part: int, cursor: Place, steps: Sequence[Step]) -> "_Stream":
         indices = self._indices_from(part, cursor[0])
-        stream = _read(self._source, self._sampler, indices, cursor[0], self._blame, self._ahead)
+        stream = self._read(indices, cursor[0])
         ordinals = [*cursor[:0:-1]]
         for step in steps:
             if step.kind == "flat_map":
@@ -171,6 +171,49 @@ class InOrderRun:
                 stream.records = _applied(step, stream.records)
             stream.records = self._blame.of(step.label, stream.records)
         return stream
+
+    def _read(self, indices: Iterator[int], used: int) -> "_Stream":
+        """The records of the indices, of which `used` were read before; a StopIteration of the source ends them."""
+        source, sampler, blame = self._source, self._sampler, self._blame
+
+        def read(one: list[int]) -> ReadRecords:
+            metadata = sampler[one[0]]
+            try:
+                return ReadRecords([(metadata, source[metadata.record_key % len(source)], None)])
+            except Exception as error:  # noqa: BLE001 - raised in its turn
+                return ReadRecords([(metadata, None, error)])
+
+        def records() -> Iterator[Record[Any]]:
+            nonlocal used
+            # In Grain's threads where there are limits, else one by one.
+            threads, most, _ = self._ahead or (0, 1, 1)
+            ahead = ReadAhead(read, threads=threads, records=most, name=READER_NAME) if threads else None
+            begun = deque[int]()
+            try:
+                while True:
+                    for index in islice(indices, most - len(begun)):
+                        begun.append(index)
+                        if ahead is not None:
+                            ahead.begin(index, [index])
+                    if not begun:
+                        return
+                    index = begun.popleft()
+                    blame.record = None, index
+                    (found,), _ = read([index]) if ahead is None else ahead.take(index, [index])
+                    metadata, data, error = found
+                    blame.record = metadata.record_key, index
+                    if isinstance(error, StopIteration):
+                        return
+                    if error is not None:
+                        raise error
+                    used += 1
+                    yield Record(metadata, data)
+            finally:
+                if ahead is not None:
+                    ahead.close()
+
+        label = f"source {type(source).__qualname__}"
+        return _Stream(blame.of(label, records()), lambda: (used,), lambda: (used - 1,))
 
 
 @dataclass(slots=True)
@@ -216,56 +259,6 @@ class _Blame:
             where = f"for index {index}{which}, the last that was read, "
         annotate(error, f"raised by {self._label} {where}at step {step}")
         self._label = self._error = None
-
-
-def _read(
-    source: Any,
-    sampler: Any,
-    indices: Iterator[int],
-    used: int,
-    blame: _Blame,
-    limits: ReadAheadLimits | None,
-) -> _Stream:
-    """The records of the indices, `used` of which were read before; they end where the source raises StopIteration."""
-
-    def read(one: list[int]) -> ReadRecords:
-        metadata = sampler[one[0]]
-        try:
-            return ReadRecords([(metadata, source[metadata.record_key % len(source)], None)])
-        except Exception as error:  # noqa: BLE001 - raised in its turn
-            return ReadRecords([(metadata, None, error)])
-
-    def records() -> Iterator[Record[Any]]:
-        nonlocal used
-        # In Grain's threads where there are limits, else one by one.
-        threads, most, _ = limits or (0, 1, 1)
-        ahead = ReadAhead(read, threads=threads, records=most, name=READER_NAME) if threads else None
-        begun = deque[int]()
-        try:
-            while True:
-                for index in islice(indices, most - len(begun)):
-                    begun.append(index)
-                    if ahead is not None:
-                        ahead.begin(index, [index])
-                if not begun:
-                    return
-                index = begun.popleft()
-                blame.record = None, index
-                (found,), _ = read([index]) if ahead is None else ahead.take(index, [index])
-                metadata, data, error = found
-                blame.record = metadata.record_key, index
-                if isinstance(error, StopIteration):
-                    return
-                if error is not None:
-                    raise error
-                used += 1
-                yield Record(metadata, data)
-        finally:
-            if ahead is not None:
-                ahead.close()
-
-    label = f"source {type(source).__qualname__}"
-    return _Stream(blame.of(label, records()), lambda: (used,), lambda: (used - 1,))
 
 
 def _children(step: Step, before: _Stream, given: int) -> _Stream:

@@ -11,7 +11,7 @@ A sampler of the user's says itself which generator a record has: then the state
 """
 
 from operator import index as to_index
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,24 +30,11 @@ _WORD = (1 << 64) - 1
 States = NDArray[Any]
 
 
-class Generators(Protocol):
-    """The generator of each record, and how its state travels."""
-
-    def at(self, index: int) -> np.random.Generator | None:
-        """The generator of an index in its first state; valid until the next call."""
-        ...
-
-    def frozen(self, rng: np.random.Generator | None) -> Any:
-        """The state that a generator has now, as a leaf of a row."""
-        ...
-
-    def thawed(self, states: States) -> np.random.Generator | None:
-        """The generator of a batch: that of its last row; valid until the next call."""
-        ...
-
-
 class SeedPlusIndex:
     """Philox with the key seed + index, as the samplers give it; one generator is used again for all records.
+
+    at: the generator of an index in its first state. frozen: the state that it has now, as a leaf of a row. thawed: the
+    generator of a batch, that of its last row. Both are valid until the next call.
 
     >>> float(SeedPlusIndex(3).at(4).random()) == float(np.random.Generator(np.random.Philox(key=7)).random())
     True
@@ -90,7 +77,7 @@ class SeedPlusIndex:
 
 
 class FromSampler:
-    """What the metadata of a user's own sampler says.
+    """What the metadata of a user's own sampler says; the methods are those of SeedPlusIndex.
 
     Args:
         sampler: asked again where the record is worked on.
@@ -111,6 +98,9 @@ class FromSampler:
     def thawed(self, states: States) -> np.random.Generator | None:
         rng: np.random.Generator | None = states[-1]
         return rng
+
+
+Generators = SeedPlusIndex | FromSampler  # of the records of a sampler
 
 
 class Order:

@@ -39,7 +39,7 @@ class RoundRobin:
     sizes: how many records each part has; None where that is all those dealt to it.
 
     >>> round_robin = RoundRobin(parts=2, rows=3, keep=True, records=10)
-    >>> batches, state = [], round_robin.first_state()
+    >>> batches, state = [], RoundRobinState((0, 0), 0)
     >>> while (turn := round_robin.draw(state)) is not None:
     ...     batches.append(round_robin.indices(turn).tolist())
     ...     state = turn.state
@@ -54,10 +54,6 @@ class RoundRobin:
     first: int = 0
     stride: int = 1
     sizes: tuple[int, ...] | None = None
-
-    def first_state(self) -> RoundRobinState:
-        """The state before anything is taken."""
-        return RoundRobinState((0,) * self.parts, 0)
 
     def size(self, part: int) -> int:
         """Number of records of a part."""
@@ -90,12 +86,7 @@ class RoundRobin:
 
     def indices(self, turn: "RoundRobinTurn") -> NDArray[np.int64]:
         """The indices of a batch, (rows,) int64."""
-        return self.indices_of(turn.part, turn.place, turn.rows)
-
-    def indices_of(self, part: int, place: int, rows: int) -> NDArray[np.int64]:
-        """The indices of up to `rows` records of a part from a place on, (<=rows,) int64."""
-        last = max(place, min(place + rows, self.size(part)))
-        records = np.arange(place, last, dtype=np.int64) * self.parts + part
+        records = np.arange(turn.place, turn.place + turn.rows, dtype=np.int64) * self.parts + turn.part
         return records * self.stride + self.first
 
     def place_from(self, part: int, index: int) -> int:
@@ -137,7 +128,7 @@ class RoundRobinBatches:
 
     >>> from loaderkit.samplers import SequentialSampler
     >>> round_robin = RoundRobin(parts=2, rows=2, keep=True, records=5)
-    >>> feed = RoundRobinBatches(round_robin, round_robin.first_state(), SequentialSampler(5), 5)
+    >>> feed = RoundRobinBatches(round_robin, RoundRobinState((0, 0), 0), SequentialSampler(5), 5)
     >>> feed.next(9).keys, feed.next(9).keys, feed.next(9)
     (array([0, 2, 1, 3]), array([4]), None)
     """

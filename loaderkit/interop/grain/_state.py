@@ -48,7 +48,7 @@ def written(position: LayoutPosition, layout: int, identity: Identity) -> bytes:
 
     >>> identity = Identity("a sampler", "a source", flat_maps=0, shard_index=0, shard_count=1, records=10)
     >>> read(written(LayoutPosition(3, 1, ((4,), (2,))), 2, identity), identity)
-    Document(layout=2, turn=1, cursors=((4,), (2,)))
+    (2, LayoutPosition(step=0, turn=1, cursors=((4,), (2,))))
     """
     document = (_native if identity.flat_maps else _version_2)(position, layout, identity)
     if identity.version != OLDER:
@@ -97,17 +97,8 @@ def _nested(cursor: Place, flat_maps: int) -> dict[str, Any]:
     return state
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A document that was read: the layout it is of, whose turn it is, and where each layout worker goes on."""
-
-    layout: int
-    turn: int
-    cursors: tuple[Place, ...]
-
-
-def read(state: bytes, identity: Identity, *, validate: bool = True) -> Document:
-    """A document, read for a loader.
+def read(state: bytes, identity: Identity, *, validate: bool = True) -> tuple[int, LayoutPosition]:
+    """The layout of a document and the position in it, whose step a document doesn't say: 0.
 
     Args:
         state: the document.
@@ -142,16 +133,16 @@ def read(state: bytes, identity: Identity, *, validate: bool = True) -> Document
     if validate and not flat_maps:  # with FlatMaps neither is written
         _check_same("Sampler", fields["sampler"], identity.sampler)
         _check_same("DataSource", fields["data_source"], identity.source)
-    found = (_read_native if flat_maps else _read_version_2)(fields, identity)
-    parts = len(found.cursors)
-    for part, (used, *_) in enumerate(found.cursors):
+    layout, position = (_read_native if flat_maps else _read_version_2)(fields, identity)
+    parts = len(position.cursors)
+    for part, (used, *_) in enumerate(position.cursors):
         size = max(0, -(-(identity.records - part) // parts))
         if not 0 <= used <= size:
             raise IndexError(
                 f"state: expected 0 to {size} used records of layout worker {part}, got {used}: the source, the "
                 "sampler or the shards are others than when the state was saved"
             )
-    return found
+    return layout, position
 
 
 def _check_same(what: str, saved: Any, here: str) -> None:
@@ -162,7 +153,7 @@ def _check_same(what: str, saved: Any, here: str) -> None:
         )
 
 
-def _read_version_2(fields: Mapping[str, Any], identity: Identity) -> Document:
+def _read_version_2(fields: Mapping[str, Any], identity: Identity) -> tuple[int, LayoutPosition]:
     if fields.get("version", _VERSION) != _VERSION:
         raise StateError(
             f"version: expected {_VERSION}, got {fields['version']!r}: only Grain's current one is known"
@@ -181,12 +172,12 @@ def _read_version_2(fields: Mapping[str, Any], identity: Identity) -> Document:
                 f"worker_count={layout}, got {last}: the state is of another shard"
             )
         cursors.append((used,))
-    return Document(layout, turn, tuple(cursors))
+    return layout, LayoutPosition(0, turn, tuple(cursors))
 
 
-def _read_native(fields: Mapping[str, Any], identity: Identity) -> Document:
+def _read_native(fields: Mapping[str, Any], identity: Identity) -> tuple[int, LayoutPosition]:
     if _STATES not in fields:
-        return Document(0, 0, (_cursor_of("", fields, identity.flat_maps),))
+        return 0, LayoutPosition(0, 0, (_cursor_of("", fields, identity.flat_maps),))
     states = fields[_STATES]
     if not isinstance(states, list) or not states:
         raise StateError(f"{_STATES}: expected a list of a state for each worker, got {states!r:.80}")
@@ -194,7 +185,7 @@ def _read_native(fields: Mapping[str, Any], identity: Identity) -> Document:
     cursors = (
         _cursor_of(f"{_STATES}[{part}]", state, identity.flat_maps) for part, state in enumerate(states)
     )
-    return Document(len(states), turn, tuple(cursors))
+    return len(states), LayoutPosition(0, turn, tuple(cursors))
 
 
 def _cursor_of(name: str, state: Any, flat_maps: int) -> Place:

@@ -7,24 +7,28 @@ Without `worker_layout` a script has the layout of its worker_count, or of the s
 
 import os
 from collections.abc import Coroutine, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from loaderkit._base.numbers import at_least
+from loaderkit._loader.settings import LoaderSettings
 from loaderkit.errors import CheckpointMismatchError
+from loaderkit.sources.checked import check_source
+from loaderkit.transforms.operations import as_operations
 
 from . import sharding
 from ._compile import Compiled, compiled
 from ._engine import EngineLoader, LayoutReader
 from ._in_order import InOrderRun
-from ._layout_plan import LayoutPlan, LayoutPosition, Place
+from ._layout_plan import LayoutPlan, Place
 from ._order import as_ours, generators_of, order_of
 from ._round_robin import RoundRobin
 from ._state import Identity, read, written
 from ._steps import listed, steps_of
 from ._version import OLDER, compare, length_of
-from .options import MultiprocessingOptions, ReadOptions
+from .options import MultiprocessingOptions, ReadOptions, reads_of
 from .samplers import IndexSampler, size_of
 from .transforms import Batch
 
@@ -163,13 +167,18 @@ class DataLoader:
     def _engine(self, layout: int) -> EngineLoader:
         by_workers = layout > 0
         if by_workers not in self._made:
-            self._made[by_workers] = EngineLoader(
-                self._data_source,
-                self._order,
-                compiled(self._steps, self._generators, by_workers=by_workers),
-                options=self._multiprocessing_options,
-                read_options=self._read_options,
+            source, options = self._data_source, self._multiprocessing_options
+            made = compiled(self._steps, self._generators, by_workers=by_workers)
+            settings = LoaderSettings(
+                # Grain reads a tuple item by item, whatever they are.
+                source=source if isinstance(source, tuple) else check_source(source),
+                sampler=self._order,
+                operations=as_operations(made.operations),
+                worker_count=options.num_workers,
+                prefetch=max(1, options.num_workers * options.per_worker_buffer_size),
+                read_options=reads_of(self._read_options),
             )
+            self._made[by_workers] = EngineLoader(made, settings)
         return self._made[by_workers]
 
     def _resolved(self, part: int, cursor: Place, layout: int) -> Place:
@@ -241,20 +250,20 @@ class DataLoaderIterator(Iterator[Any]):
         last record; nothing has changed then.
         """
         loader = self._data_loader
-        document = read(state, loader._identity(), validate=self._validate_state)
-        if loader._worker_layout is not None and document.layout != loader._worker_layout:
+        layout, position = read(state, loader._identity(), validate=self._validate_state)
+        if loader._worker_layout is not None and layout != loader._worker_layout:
             raise CheckpointMismatchError(
-                f"worker_layout: expected {document.layout}, the worker_count of the state, got "
-                f"{loader._worker_layout}: give worker_layout={document.layout}, or none, and a state brings its own"
+                f"worker_layout: expected {layout}, the worker_count of the state, got "
+                f"{loader._worker_layout}: give worker_layout={layout}, or none, and a state brings its own"
             )
         cursors = tuple(
-            loader._resolved(part, cursor, document.layout) for part, cursor in enumerate(document.cursors)
+            loader._resolved(part, cursor, layout) for part, cursor in enumerate(position.cursors)
         )
-        reader = self._reader if document.layout == self._layout else loader._reader(document.layout)
-        reader.go_to(LayoutPosition(0, document.turn, cursors))
+        reader = self._reader if layout == self._layout else loader._reader(layout)
+        reader.go_to(replace(position, cursors=cursors))
         if reader is not self._reader:
             self._reader.close()
-            self._reader, self._layout = reader, document.layout
+            self._reader, self._layout = reader, layout
 
     def start_prefetch(self) -> None:
         """Begins to make elements now instead of at the first next(); calling it again does nothing."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from loaderkit._base.former_arguments import warn_of_former
 from loaderkit._base.numbers import at_least
-from loaderkit._base.tree import structure_of
+from loaderkit._base.structure import structure_of
 from loaderkit._order.metadata import RecordMetadata
 
 from ._batching import make_batch

@@ -21,9 +21,7 @@ import numpy as np
 
 from loaderkit._base.numbers import at_least
 from loaderkit._base.tree import flatten, unflatten
-from loaderkit._loader.iterator.iterator import DataLoaderIterator
-from loaderkit._loader.iterator.lookahead import Lookahead, LookaheadItem
-from loaderkit._loader.iterator.wrapped_iterator import WrappedIterator
+from loaderkit._loader.iterator.iterator import DataLoaderIterator, Lookahead, LookaheadItem, WrappedIterator
 from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit.samplers.protocol import seed_of
 
@@ -118,7 +116,7 @@ class DeviceIterator(WrappedIterator):
         self._interrupted = False  # whether next() was left between taking a batch and handing one out
         self._error: Exception | None = None
         self._raised_at: TracebackType | None = None
-        self._plan: SeekablePlan | None = None  # the one when positions were compared last
+        self._compared: SeekablePlan | None = None  # the one when positions were compared last
         self._moves: int | None = None  # the wrapped iterator's moves when positions were compared last
 
     def __next__(self) -> Any:
@@ -129,12 +127,12 @@ class DeviceIterator(WrappedIterator):
                 # A move to the present position is compared too: where next() failed or was interrupted in some of
                 # the processes, it is the present position in some only. So all that make the same moves take part.
                 self._checks.check_position(self._ahead.place)
-                self._moves, self._plan, self._interrupted = self._ahead.moves, self._ahead.plan, False
-            elif self._plan is not self._ahead.plan:
+                self._moves, self._compared, self._interrupted = self._ahead.moves, self._ahead.plan, False
+            elif self._compared is not self._ahead.plan:
                 # Other weights from behind the batches on their way on: those stay, an error behind them doesn't.
                 self._error = None
                 self._checks.check_position(self._ahead.place)
-                self._plan = self._ahead.plan
+                self._compared = self._ahead.plan
             if self._interrupted:
                 # An interrupt may have lost a batch that was taken from the loader and is not in `_coming`.
                 self._forget()
@@ -185,7 +183,7 @@ class DeviceIterator(WrappedIterator):
             held, total = held_rows(self._ahead.plan.shard, _rows_in(leaves, arrays))
         arrays = {path: fitting(path, leaf) for path, leaf in arrays.items()}
         if self._global:
-            self._checks.check_leaves(arrays, total, self._prefetch, step=self._it.step + len(self._coming))
+            self._checks.check_leaves(arrays, total, self._prefetch, step=self.step + len(self._coming))
         placed = [
             place(path, arrays[path], target, held, total) if path in arrays else leaf
             for (path, leaf), target in zip(leaves.items(), spread(self._targets, element), strict=True)
@@ -219,12 +217,9 @@ class DeviceIterator(WrappedIterator):
     def close(self) -> None:
         """Closes the wrapped iterator, and drops the batches on their way."""
         self._checks.closed = True  # before the lock: a thread that waits in next() holds it
-        self._it.close()
+        super().close()
         with self._ahead.lock:
             self._forget()
-
-    def __repr__(self) -> str:
-        return f"<DeviceIterator at step {self.step}, index {self.index}>"
 
 
 def _rows_in(leaves: dict[str, Any], arrays: dict[str, np.ndarray]) -> int:

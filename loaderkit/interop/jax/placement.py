@@ -15,8 +15,8 @@ import numpy as np
 from jax.sharding import NamedSharding, Sharding, SingleDeviceSharding
 from numpy.typing import NDArray
 
-from loaderkit._base.structure import children_of, kind_of
-from loaderkit._base.tree import flatten, paths, structure_of
+from loaderkit._base.structure import children_of, kind_of, structure_of
+from loaderkit._base.tree import flatten, paths
 from loaderkit._order.sharding import Shard
 
 from .targets import Target
@@ -48,28 +48,22 @@ def spread(prefix: Any, element: Any) -> list[Target | None]:
     >>> [sharding is one for sharding in spread({"x": one}, {"x": (1, 2), "name": "a"})]
     [True, True, False]
     """
-    return _spread(prefix, element, "sharding")
-
-
-def _spread(prefix: Any, element: Any, where: str) -> list[Target | None]:
     if prefix is None or isinstance(prefix, Sharding | jax.Device):
         return [prefix] * structure_of(element).size
     cls: Any = type(prefix)
     other: Any = type(element)
     kind = kind_of(cls)
     if kind in ("leaf", "nothing"):
-        raise TypeError(f"{where}: expected a jax.sharding.Sharding or a tree of them, got {prefix!r}")
+        raise TypeError(f"sharding: expected a jax.sharding.Sharding or a tree of them, got {prefix!r}")
     if kind != kind_of(other):
         raise TypeError(
-            f"{where}: expected a tree of shardings like the batch's {structure_of(element)}, "
+            f"sharding: expected a tree of shardings like the batch's {structure_of(element)}, "
             f"got a {type(prefix).__name__}"
         )
     children = dict(zip(*children_of(prefix, kind), strict=True))
     keys, values = children_of(element, kind)
     return [
-        target
-        for key, value in zip(keys, values, strict=True)
-        for target in _spread(children.get(key), value, where)
+        target for key, value in zip(keys, values, strict=True) for target in spread(children.get(key), value)
     ]
 
 

@@ -7,7 +7,7 @@ import jax
 from jax.sharding import Sharding
 from numpy.typing import NDArray
 
-from loaderkit._base.system.versions import present_versions
+from loaderkit._base.system.numerics import present_versions
 from loaderkit._order.store import Store
 from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit._plan.state.identity import agreement_of

@@ -1,18 +1,35 @@
 """Reads the pieces of packed rows from any source of documents."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._order.packing.feature_array import feature_array, shown
+from loaderkit._order.permutation import Int64Array
 from loaderkit._source.naming import namer_of
 from loaderkit._source.protocol import read_records
 
-from .plan import IntArray, PackedFeature, PlannedPieces
+from .pack_plan import RowPieces
 
 Part = dict[str, NDArray[Any]]  # an array (tokens, ...) for each feature
+
+
+class PackedFeature(NamedTuple):
+    """A feature that is packed.
+
+    name: of its array in documents. row: tokens of a row. column: of the plan's starts and lengths, None where there is
+    one for all features.
+    """
+
+    name: str
+    row: int
+    column: int | None
+
+    def of(self, values: Int64Array) -> Int64Array:
+        """The feature's own of the plan's starts or lengths (n,)."""
+        return values if self.column is None else values[:, self.column]
 
 
 class DocumentReader:
@@ -31,7 +48,7 @@ class DocumentReader:
         """Whether the source reads parts of documents."""
         return callable(getattr(self._source, "read_range", None))
 
-    def pieces(self, pieces: PlannedPieces, planned: IntArray) -> list[Part]:
+    def pieces(self, pieces: RowPieces, planned: Int64Array) -> list[Part]:
         """The pieces of rows; each document is read once, or parts of it where the source has `read_range`.
 
         Args:
@@ -70,7 +87,7 @@ class DocumentReader:
         return found
 
     def token_rows(
-        self, feature: PackedFeature, pieces: PlannedPieces, parts: Sequence[Part], pad: Any
+        self, feature: PackedFeature, pieces: RowPieces, parts: Sequence[Part], pad: Any
     ) -> Iterator[NDArray[Any]]:
         """The rows of one feature (tokens of a row, ...), each of the dtype of its documents.
 

@@ -12,15 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 from loaderkit._base.numbers import at_least
 from loaderkit._order.packing.row_layout import RowLayout
 from loaderkit._order.packing.row_leaves import Names, row_leaves
+from loaderkit._order.permutation import Int64Array
 from loaderkit._source.content import sampled_keys
 from loaderkit._source.fingerprint import fingerprint_of, same_where_known
-from loaderkit._source.optional import advised_calls, lacking
+from loaderkit._source.optional import CallAdvice, lacking
 from loaderkit._source.protocol import holds_own_objects
 from loaderkit._source.record_key import check_key, check_keys, short_repr
 from loaderkit.sources.checked import require_methods
 
-from .documents import DocumentReader
-from .plan import IntArray, PackedFeature, PlannedRows
+from .documents import DocumentReader, PackedFeature
+from .pack_plan import PackPlan
 
 _CHECKED_DOCUMENTS = 1024  # of a token source, when the source is made; each is compared when it is read, too
 # What a source of tokens in one array has, as a TokenDataSource: its runs are written straight into batches.
@@ -28,7 +29,7 @@ _OF_TOKENS = ("feature", "dtype", "bounds", "slices")
 _SHOWN = 8  # documents in a row's name
 
 
-class PackedDataSource:
+class PackedDataSource(CallAdvice):
     """Rows of a packing plan: record k is `{f: (T,), f_segment_ids: (T,), f_positions: (T,)}`, T tokens.
 
     Segment ids (int32) number the documents of a row from 1, positions (int32) the tokens of each from 0; padding has
@@ -64,7 +65,7 @@ class PackedDataSource:
     def __init__(
         self,
         source: Any,
-        plan: PlannedRows,
+        plan: PackPlan,
         *,
         feature: str | Sequence[str] | None = None,
         names: Names = None,
@@ -164,7 +165,7 @@ class PackedDataSource:
         names.write(0, layout, columns, source.slices(begins, begins + lengths), self._pad)
         return columns
 
-    def _read(self, keys: IntArray) -> list[dict[str, NDArray[Any]]]:
+    def _read(self, keys: Int64Array) -> list[dict[str, NDArray[Any]]]:
         """Rows of any source; those of tokens may differ in dtype."""
         pieces = self._plan.rows(keys)
         parts = self._documents.pieces(pieces, self._plan.document_lengths(pieces.documents))
@@ -183,17 +184,12 @@ class PackedDataSource:
                 columns[target] = [_targets(*row, self._pad) for row in zip(tokens, others[target_ids])]
         return [dict(zip(self._leaves, rows)) for rows in zip(*(columns[n] for n in self._leaves))]
 
-    def _check_lengths(self, documents: IntArray, lengths: IntArray) -> None:
+    def _check_lengths(self, documents: Int64Array, lengths: Int64Array) -> None:
         (feature,) = self._features
         planned = feature.of(self._plan.document_lengths(documents))
         if (differ := lengths != planned).any():
             wrong = int(differ.argmax())
             self._documents.expect(int(documents[wrong]), feature, int(planned[wrong]), int(lengths[wrong]))
-
-    @property
-    def read_ahead(self) -> int:
-        """Calls in flight that pay, as the source says; 0 where it doesn't."""
-        return advised_calls(self._source)
 
     @property
     def chunk_records(self) -> int:
@@ -237,9 +233,7 @@ def _has_tokens(source: Any) -> bool:
     return all(hasattr(source, name) for name in _OF_TOKENS)
 
 
-def _features_of(
-    source: Any, plan: PlannedRows, given: str | Sequence[str] | None
-) -> tuple[PackedFeature, ...]:
+def _features_of(source: Any, plan: PackPlan, given: str | Sequence[str] | None) -> tuple[PackedFeature, ...]:
     own = (source.feature,) if _has_tokens(source) else None
     names: Sequence[str] = plan.features or own or ("tokens",)
     if given is not None:

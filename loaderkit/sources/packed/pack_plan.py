@@ -2,18 +2,82 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from loaderkit._base.block_checksums import damaged
-from loaderkit._order.packing.block import COUNTS, FRAME_WORDS, Frame, UInt32Array, body_words, unpack_pieces
+from loaderkit._base.canonical_json import canonical
+from loaderkit._order.packing.block import (
+    COUNTS,
+    FRAME_WORDS,
+    Frame,
+    Rules,
+    UInt32Array,
+    body_words,
+    unpack_pieces,
+)
 from loaderkit._order.permutation import Int64Array
 from loaderkit.samplers.protocol import Sampler, record_keys_of
 from loaderkit.sources.shared_arrays import SharedColumns
 
-from .plan_file import ADVICE, PlanSettings
+ALGORITHM = 1  # another one for a change of the planners that changes a byte
+ADVICE = "delete it to plan again"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PlanSettings:
+    """What decides every byte of a plan.
+
+    Args:
+        documents: how many are packed, in their order.
+        features: names of features with lengths of their own; None for one without a name.
+        rules: how documents become rows.
+        block: documents of a block.
+        seed: of the order of a block's rows.
+        lengths: digests of the lengths of each feature.
+        order: digest of the order's fingerprint; None for the order of the lengths.
+    """
+
+    documents: int
+    features: tuple[str, ...] | None
+    rules: Rules
+    block: int
+    seed: int
+    lengths: tuple[str, ...]
+    order: str | None
+
+    @property
+    def blocks(self) -> int:
+        """The number of blocks."""
+        return -(-self.documents // self.block)
+
+    def as_json(self) -> dict[str, Any]:
+        """The settings as JSON values, with the names that `plan_packing` gives them."""
+        return {
+            "algorithm": ALGORITHM,
+            "documents": self.documents,
+            "features": None if self.features is None else list(self.features),
+            "length": list(self.rules.row),
+            "how": self.rules.how,
+            "long": self.rules.long,
+            "block": self.block,
+            "seed": str(self.seed),  # many JSON readers round integers above 53 bits
+            "lengths": list(self.lengths),
+            "order": self.order,
+        }
+
+    def digest(self, frames: bytes) -> bytes:
+        """The sha256 of a whole plan, from the frames of its blocks."""
+        return digest_of_plan(self.as_json(), frames)
+
+
+def digest_of_plan(settings: dict[str, Any], frames: bytes) -> bytes:
+    """`PlanSettings.digest` of settings as JSON values."""
+    return hashlib.sha256(canonical(settings).encode() + frames).digest()
 
 
 class RowPieces(NamedTuple):

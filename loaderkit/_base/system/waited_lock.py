@@ -73,8 +73,8 @@ def _lock(descriptor: int, path: str) -> None:
 
 
 def _state_of(path: str) -> list[tuple[str, int]]:
-    with contextlib.suppress(OSError):
-        return sorted((each.name, each.stat(follow_symlinks=False).st_mtime_ns) for each in os.scandir(path))
+    with contextlib.suppress(OSError), os.scandir(path) as found:
+        return sorted((each.name, each.stat(follow_symlinks=False).st_mtime_ns) for each in found)
     return []
 
 

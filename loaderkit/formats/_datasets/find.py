@@ -107,7 +107,7 @@ def _newest_in(folder: str, text: str, pattern: str | None) -> DatasetFolder:
         remedy = (
             f"write {here!r} for the folder here"
             if os.path.isdir(here)
-            else ("write it with lk.write_dataset, or give data_dir=")
+            else f"write it with lk.write_dataset, or give data_dir=; no file or folder is {here!r}, either"
         )
         raise FileNotFoundError(
             f"{text}: expected a data set in {folder}, got no such folder; {remedy}"

@@ -116,8 +116,6 @@ class Schedule:
             shard=last,
             remainder=self.batching.remainder,
         )
-        if self.batching.remainder == "pad":
-            high = min(high, self._rows_present(index))
         return None if high == 0 else self._part(index, ((0, high),))
 
     def firsts_at(self, index: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -1,6 +1,7 @@
 """`loaderkit doctor`: whether this machine has what loaders need, with the fix where it hasn't."""
 
 import argparse
+import logging
 import math
 import os
 import platform
@@ -107,7 +108,16 @@ def _pidfd() -> Found:
 
 
 def _worker() -> Found:
-    """Starts a worker, kills it, and reads on."""
+    """Starts a worker, kills it, and reads on; the log of its death would alarm."""
+    log = logging.getLogger("loaderkit")
+    log.disabled, disabled = True, log.disabled
+    try:
+        return _killed_worker()
+    finally:
+        log.disabled = disabled
+
+
+def _killed_worker() -> Found:
     with load(range(64), num_epochs=1, operations=[_pid], batch_size=1, worker_count=1) as loader:
         seen = []
         for batch in loader:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._source.protocol import read_records
 from loaderkit._storage.addresses import is_remote
 from loaderkit._storage.patterns import file_parts
 from loaderkit.formats import registry
@@ -74,7 +75,7 @@ class OpenedSource:
 
     def read(self, keys: NDArray[np.int64]) -> list[Any]:
         """The records with these keys, (n,) int64."""
-        return list(self.source.__getitems__(keys))
+        return read_records(self.source, keys.tolist())
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,8 +125,10 @@ def test_explain_prints_the_answer_first(loaderkit, tmp_path, monkeypatch):
         loaderkit("explain", "job_to_explain:fails")
 
 
-def test_doctor_starts_and_kills_a_worker(loaderkit):
+def test_doctor_starts_and_kills_a_worker(loaderkit, caplog):
+    """What it reports of the worker is the finding alone: a log of a death would alarm."""
     (document,) = loaderkit("doctor", "--no-devices", "--json").documents
+    assert not caplog.messages
     found = {each["name"]: each for each in document["findings"]}
     assert found["worker"]["ok"]
     assert found["worker"]["text"].endswith("64 of 64 records")

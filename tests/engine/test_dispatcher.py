@@ -68,6 +68,19 @@ def test_a_lost_suspect_is_given_out_before_all_else_alone_and_in_the_same_slot(
     assert suspect.worker == other != behind.worker
 
 
+def test_a_worker_that_is_ready_again_is_given_the_suspect_that_was_taken_from_it():
+    """As an interrupted call does it: the worker is the same one, and has nothing any more."""
+    world = world_of(1)
+    world.open(grid())
+    world.give()
+    world.die(world.busy[0], begun=0)
+    worker = world.hire()
+    suspect = world.dispatcher.assign()
+    world.dispatcher.take_back(worker, "interrupted")
+    world.dispatcher.ready(worker)
+    assert world.dispatcher.assign() == suspect._replace(attempt=2)
+
+
 def test_a_suspect_waits_until_a_worker_is_idle():
     """And no worker gets a task before: else it might wait for ever."""
     world = world_of(2, task_rows=1)

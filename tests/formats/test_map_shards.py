@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import loaderkit as lk
-from loaderkit.formats._writing.shard_result import ShardResult
+from loaderkit.formats._writing.shard_result import ShardResult, read_result
 from loaderkit.formats._writing.target import WriteTarget
 
 N = 600
@@ -262,6 +262,14 @@ def test_a_file_of_another_version_is_not_taken_for_one_of_this(tmp_path, monkey
                 run(version)
     run(1)
     assert read(tmp_path / "out") == [2, 4]
+
+
+def test_a_done_file_of_another_job_is_no_result(tmp_path):
+    """The fields of all files may differ where a run goes on with another source, which is allowed to differ."""
+    path = str(tmp_path / "00000-of-00001.tar.done")
+    result = ShardResult(3, job="this")
+    result.write(path)
+    assert [read_result(path, job, None) for job in ("this", "another")] == [result, None]
 
 
 def test_a_damaged_done_file_is_no_result(tmp_path):

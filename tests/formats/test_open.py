@@ -113,7 +113,7 @@ def test_the_fingerprint_is_of_the_content(data_dir, tmp_path):
         (
             "letters",
             FileNotFoundError,
-            r"letters: expected a data set in .*letters, got no such folder; write it with",
+            r"letters: .* in .*letters, got no such folder; write it with .*no file or folder is '\./letters'",
         ),
         ("numbers:new", ValueError, r"version: expected a version or a pattern"),
         ("num bers", ValueError, r"name: expected the name of a data set, got 'num bers'"),

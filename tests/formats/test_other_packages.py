@@ -108,6 +108,28 @@ def run(site: Path, folder: Path, *arguments: str, code: str = "") -> subprocess
     )
 
 
+def test_commands_read_a_source_with_two_methods(tmp_path):
+    """Of a package whose source is no more than a data source has to be, as `lk.open` takes it."""
+    code = """
+from loaderkit.formats import Format
+class Words:
+    def __init__(self, paths, storage_options=None):
+        self.words = [word for path in paths for word in open(path).read().split()]
+    def __len__(self):
+        return len(self.words)
+    def __getitem__(self, key):
+        return {"word": self.words[key]}
+FORMAT = Format(name="words", extensions=("words",), source=Words)
+"""
+    install(tmp_path / "site", "texts", "words", code)
+    (tmp_path / "x.words").write_text("one two three")
+    commands = [["show", "-n1"], ["inspect"], ["check"]]
+    script = f"from loaderkit.cli import main\nassert [main([*each, 'x.words']) for each in {commands}] == [0, 0, 0]"
+    ran = run(tmp_path / "site", tmp_path, code=script)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "one" in ran.stdout and "records  3" in ran.stdout
+
+
 def test_a_format_of_another_package(tmp_path):
     """All that a format of ours does: two files written and opened, read by a worker, indexed, linted, converted."""
     install(tmp_path / "site", "bio", "fasta", FASTA)

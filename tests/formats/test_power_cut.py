@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import loaderkit as lk
+from loaderkit._base.system import made_folder
+from loaderkit.formats._writing import target
 
 RECORDS = [{"x": np.arange(k, dtype=np.int32), "name": f"record {k}"} for k in range(1, 21)]
 TOKENS = [{"text": np.arange(k, dtype=np.uint16)} for k in range(1, 21)]
@@ -117,3 +119,22 @@ def test_only_what_is_on_the_disk_gets_its_name(name, tmp_path, monkeypatch):
     assert disk.renames
     if name not in MADE_AGAIN:
         assert not [*filter(os.path.lexists, disk.unsynced_names.values())]
+
+
+@pytest.mark.parametrize("exchanges", [True, False])
+def test_a_set_is_deleted_once_the_one_that_replaces_it_is_on_the_disk(exchanges, tmp_path, monkeypatch):
+    """A power cut leaves one of the two whole, whether or not the system exchanges two names in one step."""
+    disk = Disk(monkeypatch)
+    if not exchanges:
+        monkeypatch.setattr(made_folder, "_exchanged", lambda *_: False)
+    real, deleted = target.delete_rest, []
+
+    def delete(folder):
+        assert disk.holds(tmp_path)
+        deleted.append(folder)
+        real(folder)
+
+    monkeypatch.setattr(target, "delete_rest", delete)
+    for records in (RECORDS, RECORDS[:5]):
+        lk.write(records, tmp_path / "out", format="jsonl", shards=2, overwrite=True)
+    assert len(deleted) == 1 and disk.holds(tmp_path)

@@ -94,7 +94,8 @@ def test_a_damaged_file_is_refused_by_file_and_field(tmp_path, name):
     before = it.get_state()
     with pytest.raises(lk.errors.StateError, match=says) as error:
         restore_from(it, tmp_path, ())
-    assert any(str(tmp_path / "process_0-of-1.json") in note for note in error.value.__notes__)
+    (note,) = error.value.__notes__
+    assert str(tmp_path / "process_0-of-1.json") in note
     assert it.get_state() == before
     it.seek(0)
     assert next(it).tobytes() == first.tobytes()

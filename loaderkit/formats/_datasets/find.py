@@ -104,7 +104,7 @@ def _newest_in(folder: str, text: str, pattern: str | None) -> DatasetFolder:
         entries = os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):
         here = os.path.join(os.curdir, text)
-        remedy = "write it with lk.write_dataset, or give data_dir="
+        remedy = f"write it with lk.write_dataset, or give data_dir=; no file or folder is {here!r}, either"
         if os.path.isdir(here):
             remedy = f"write {here!r} for the folder here"
         raise FileNotFoundError(

@@ -102,7 +102,6 @@ class WriteTarget:
         index = os.path.basename(write_index(paths, self._format, self._worker_count))
         made.delete(self.folder, keep=[*names, index])
         if self._is_file:
-            sync(self.folder)
             beside = drop_index([self._path], self._format)
             os.replace(os.path.join(self.folder, names[0]), self._path)
             if index and beside:
@@ -138,6 +137,7 @@ def name_set(finished: str, made: Made, path: str, aside: str) -> None:
     if os.path.lexists(path):
         # Files may have come since the beginning. What is marked is deleted by the next run if this one is killed.
         dataclasses.replace(replaceable_set(path), replaced=True).write(path)
+        sync(path)
         replaced = replace_folder(finished, path, aside)
         sync(os.path.dirname(path))
         delete_rest(replaced)

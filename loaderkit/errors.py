@@ -164,6 +164,17 @@ class WorkerTimeoutError(WorkerError, TimeoutError):
     """
 
 
+class ClusterError(LoaderkitError, RuntimeError):
+    """A cluster can't do the tasks: what drives it ended, a host differs from this machine, or a task was lost again
+    and again. The host, or the shard, and what to do are named.
+
+    What is done stays: the same call goes on, here or on a cluster.
+
+    >>> issubclass(ClusterError, RuntimeError)
+    True
+    """
+
+
 class ArenaMemoryError(LoaderkitError, MemoryError):
     """The shared memory for batches can't grow: needed and available bytes, and the settings to lower, are named.
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from loaderkit._base.version import __version__
+from loaderkit.errors import ClusterError
 
 from .exit_status import ExitStatus, UsageError
 from .former_commands import FORMER, new_words
@@ -90,7 +91,7 @@ def _run(given: list[str]) -> int:
         return int(ExitStatus.USAGE)
     except BrokenPipeError:
         raise
-    except OSError as error:
+    except (OSError, ClusterError) as error:
         _say(name, error)
         return int(ExitStatus.UNREADABLE)
 

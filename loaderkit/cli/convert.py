@@ -23,6 +23,8 @@ from loaderkit.formats.tar.unpacking import unpacked_parts
 from loaderkit.formats.write import write
 from loaderkit.sources import SubsetDataSource
 
+from .cluster import cluster_of
+from .create import table_records
 from .exit_status import UsageError
 from .named_function import named_function
 from .open_source import PIPE, OpenedSource, named_data, open_named, shown_name, usage_errors
@@ -61,6 +63,7 @@ one of:
         record
 -C --folder FOLDER  with --from-table: where its files lie (default: the current one)
 -p --processes N[workers=0]
+--cluster KIND[cluster]
 --overwrite  replace DST
 --json
 
@@ -78,6 +81,7 @@ _ONLY_WITH = {
     "from_table": ("folder",),
 }
 _NOT_WITH = {
+    "cluster": ("shard_bytes", "from_table", "prefix", "file"),
     "from_table": ("number", "shuffle", "by", "call", "shards", "shard_bytes", "prefix"),
     "prefix": ("call", "file", "shards", "shard_bytes"),
 }
@@ -127,6 +131,9 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError(f"DST: expected a file with --from-table, got {options.dst}; such as x.tar")
     if options.prefix:
         check_split(options)
+    options.cluster = cluster_of(options)
+    if options.cluster is not None and _is_file(options):
+        raise UsageError(f"--cluster: expected a folder as DST, got the file {shown_name(options.dst)}")
     if options.dst == PIPE and (options.json or options.shards is not None or options.shard_bytes):
         raise UsageError("DST: expected a name with --json, --shards or --shard-bytes, got -")
     if options.dst == PIPE and options.prefix:
@@ -164,7 +171,7 @@ def _write_folder(
         if options.shard_bytes is not None:
             found = mapped_records(function, source, options.processes)
             return len(write(found, options.dst, shard_bytes=options.shard_bytes, **how))
-        how |= {"shards": options.shards, "worker_count": options.processes}
+        how |= {"shards": options.shards, "worker_count": options.processes, "cluster": options.cluster}
         return len(map_shards(function, source, options.dst, **how))
 
 

@@ -17,7 +17,8 @@ from loaderkit._base.system.shared_memory import anonymous_file
 from loaderkit._base.version import __version__
 from loaderkit.formats.load import load
 
-from .exit_status import ExitStatus
+from .cluster import Finding, cluster_of, host_findings
+from .exit_status import ExitStatus, UsageError
 from .output import Output
 from .printable import size_text
 
@@ -29,18 +30,36 @@ _DEVICES_SECONDS = 60
 _PROBE = "import jax; print(jax.__version__, '|', ', '.join(map(str, jax.devices())))"
 
 HELP = """
-Check processors, memory, descriptors, the system's features, versions, devices and a worker.
+Check processors, memory, descriptors, the system's features, versions, devices and a worker; or the hosts of a cluster:
+what each has, lacks, and how fast it is.
 
+PATH?  with --cluster: data that each host should find
+--cluster KIND[cluster]  ray: check the hosts of a Ray cluster
+--cluster-address HOST:PORT  of its head (default: the cluster of this machine, or RAY_ADDRESS)
 --no-devices  don't start JAX in a child process
 --json
 
 examples:
   loaderkit doctor --json
+  loaderkit doctor --cluster ray train.tar
 """
 
 
 def run(options: argparse.Namespace, out: Output) -> ExitStatus | None:
     """Prints what was found; exit status 1 where something isn't well."""
+    cluster = cluster_of(options)
+    if cluster is None and options.path is not None:
+        raise UsageError("PATH: expected with --cluster, got it without")
+    found = _here(options) if cluster is None else [*host_findings(cluster, options.path)]
+    out = Output(as_json=options.json)
+    out.document({"findings": found})
+    for one in found:
+        fix = f". {one['fix']}" if one["fix"] else ""
+        out.text(f"{'ok  ' if one['ok'] else 'warn'}  {one['name']}: {one['text']}{fix}")
+    return ExitStatus.DONE if all(one["ok"] for one in found) else ExitStatus.FINDINGS
+
+
+def _here(options: argparse.Namespace) -> list[Finding]:
     found = []
     for name, check in CHECKS.items():
         if check is _devices and options.no_devices:
@@ -50,11 +69,7 @@ def run(options: argparse.Namespace, out: Output) -> ExitStatus | None:
         except Exception as error:  # noqa: BLE001 - a check that can't be made is a finding
             name, good, text, fix = check.__name__.strip("_"), False, f"{type(error).__name__}: {error}", ""
         found.append({"name": name, "ok": good, "text": text, "fix": fix})
-    out.document({"findings": found})
-    for one in found:
-        fix = f". {one['fix']}" if one["fix"] else ""
-        out.text(f"{'ok  ' if one['ok'] else 'warn'}  {one['name']}: {one['text']}{fix}")
-    return None if all(one["ok"] for one in found) else ExitStatus.FINDINGS
+    return found
 
 
 def _versions() -> Found:

@@ -18,6 +18,7 @@ from loaderkit.formats import registry
 from loaderkit.formats._writing.dropped import list_path
 from loaderkit.formats.map_shards import map_shards
 
+from .cluster import cluster_of
 from .exit_status import UsageError
 from .named_function import named_function
 from .open_source import PIPE, open_source
@@ -41,6 +42,7 @@ one of!:
 --shards N[int]  files of 'out-{}.tar' (default: 1)
 --on-error raise|drop[=raise]  what becomes of a record that fails
 -p --processes N[workers=0]
+--cluster KIND[cluster]
 --json
 
 examples:
@@ -65,6 +67,7 @@ def run(options: argparse.Namespace, out: Output) -> None:
     targets = [options.output.replace("{}", f"{number:05d}") for number in range(shards)]
     if found := [target for target in targets if os.path.lexists(target)]:
         raise UsageError(f"--output: expected new files, got {found[0]}, which is there")
+    cluster = cluster_of(options)
     folder = f"{options.output.replace('{}', 'all')}.mapped"
     with open_source(options) as opened:
         records = len(opened.source)
@@ -78,6 +81,7 @@ def run(options: argparse.Namespace, out: Output) -> None:
                 worker_count=options.processes,
                 on_record_error=options.on_error,
                 overwrite=True,
+                cluster=cluster,
             )
     if options.on_error == "drop":
         os.replace(list_path(folder), list_path(options.output))

@@ -26,9 +26,14 @@ _SHARED = {
     "-p --processes N[workers=0]": "-p --processes N[workers=0]  worker processes that read and encode (default: 0)",
     "-p --processes N[int]": """
 -p --processes N[int]  worker processes, 0 for none (default: as many as processors, none for little data)""",
+    "--cluster KIND[cluster]": """
+--cluster KIND[cluster]  ray: each shard is made by a task on the hosts of a Ray cluster, which all see the data and OUT
+--cluster-address HOST:PORT  of its head (default: the cluster of this machine, or RAY_ADDRESS)""",
     "--json": "--json  print one JSON document; its fields are stable",
 }
-_VALUE = re.compile(r"(?P<shown>.+?)(\[(?P<type>\w*)=?(?P<default>\w*)\])?(?P<several>\.\.\.)?(?P<needed>!)?")
+_VALUE = re.compile(
+    r"(?P<shown>.+?)(\[(?P<type>\w*)=?(?P<default>\w*)\])?(?P<several>\.\.\.)?(?P<needed>!)?(?P<maybe>\?)?"
+)
 
 
 def add_help(parser: argparse.ArgumentParser, text: str, actions: Mapping[str, str]) -> None:
@@ -55,9 +60,9 @@ def add_options(parser: argparse.ArgumentParser, table: str) -> None:
 
     table: a row for each: what is written on the command line, two spaces or more, and the help, which goes on in lines
     that begin with eight spaces. `--flag` has no value, `-n --number N[int=3]` one of a type and with a default, which
-    both may be left out, `--only a|b` one of some words; `FIELD...` may be given several times, `DIR!` has to be given.
-    A row without help is one that several commands have. `one of:` stands above rows, further in, of which one may be
-    given, `one of!:` has to be; other words with a colon are the title of a group.
+    both may be left out, `--only a|b` one of some words; `FIELD...` may be given several times, `DIR!` has to be given,
+    `DIR?` may be left out. A row without help is one that several commands have. `one of:` stands above rows, further
+    in, of which one may be given, `one of!:` has to be; other words with a colon are the title of a group.
 
     >>> parser = argparse.ArgumentParser()
     >>> add_options(parser, "FILE\\n-n --number N[int]  of records\\n--full  read all")
@@ -98,6 +103,8 @@ def _add(parser: Any, named: str, text: str) -> None:
         how["required"] = True
     if value["several"]:
         how |= {"action": "append"} if flags else {"nargs": "+"}
+    if value["maybe"]:
+        how["nargs"] = "?"
     parser.add_argument(*(flags or [value["shown"].lower()]), **how)
 
 
@@ -140,6 +147,12 @@ def _workers(text: str) -> int:
     return int(text)
 
 
+def _cluster(text: str) -> str:
+    if text != "ray":
+        raise argparse.ArgumentTypeError(f"expected ray, got {text}")
+    return text
+
+
 _TYPES: dict[str, Callable[[str], Any]] = {
     "int": int,
     "float": float,
@@ -147,4 +160,5 @@ _TYPES: dict[str, Callable[[str], Any]] = {
     "known_format": _known_format,
     "written_format": _written_format,
     "workers": _workers,
+    "cluster": _cluster,
 }

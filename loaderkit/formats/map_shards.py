@@ -10,8 +10,10 @@ from typing import Any
 
 from loaderkit._base.numbers import at_least
 from loaderkit._base.system.whole_file import whole_file
+from loaderkit._storage.addresses import is_remote, redacted
 from loaderkit.sources.checked import check_source
 
+from ._writing.cluster import WARN, Cluster, ClusterWork, check_cluster
 from ._writing.dropped import check_list, list_path
 from ._writing.run_jobs import dropped_of, equal_shards, made_of_format, run_jobs
 from ._writing.shard_function import MappedShards, ShardFunction
@@ -41,6 +43,7 @@ def map_shards(
     on_record_error: str = "raise",
     overwrite: bool = False,
     allow: Collection[str] = (),
+    cluster: Cluster | None = None,
 ) -> Any:
     """Runs a function over a source shard by shard, and writes what it gives, or folds it to one value.
 
@@ -61,11 +64,13 @@ def map_shards(
         shards: their number; without it one for 256 records or more, and 64 at most.
         reduce: takes two values, gives one. Values are folded in the order of records and shards, first within a shard,
             so it should be associative.
-        worker_count, worker_kind: as DataLoader takes them.
+        worker_count, worker_kind: as DataLoader takes them; with `cluster` these workers only index the files.
         on_record_error: "raise", or "drop" to leave out records that can't be read, or per record mapped; then
             PATH.dropped.jsonl has a line for each of them, with its error.
         overwrite: whether what is there is replaced, and unfinished shards of another run are made again.
         allow: of "source", "function" and "libraries" what may differ from the run that was killed.
+        cluster: `lk.interop.ray.Tasks(...)`: each shard is made by a task on its hosts, which all see `path` and the
+            data; a run may move between it and this machine. ClusterError names the host, or the shard, that fails.
 
     Returns the result with `reduce`, else the names of the files.
 
@@ -80,6 +85,7 @@ def map_shards(
     (3.0, 4.666667)
     """
     _check(function, path, per, reduce, on_record_error)
+    check_cluster(cluster)
     source = check_source(source, "source")
     write_format = None if reduce is not None else named_format(format)
     count = shard_count(shards, len(source))
@@ -87,15 +93,15 @@ def map_shards(
     drop = on_record_error == "drop"
     work = ShardFunction(function, source, per_record=per == "record", reduce=reduce)
     format_name = None if write_format is None else write_format.name
-    asked = made_of_format(
-        source, {"function": function, "reduce": reduce}, format_name, version=version, per=per, shards=count
-    )
+    functions = {"function": function, "reduce": reduce}
+    asked = made_of_format(source, functions, format_name, version=version, per=per, shards=count)
     run = functools.partial(
         run_jobs,
         files=write_format is not None,
         drop=drop,
         worker_count=worker_count,
         worker_kind=worker_kind,
+        on_cluster=None if cluster is None else ClusterWork(cluster, source, functions, asked["libraries"]),
     )
     if path is None:
         return _reduced(reduce, run(MappedShards(work, keys, drop), asked, keys))
@@ -113,6 +119,7 @@ def map_shards(
         allow=allow,
         format_name=format_name,
         worker_count=worker_count,
+        other_cpus=WARN if cluster is None else cluster.other_cpus,
     )
     extension = "value" if write_format is None else write_format.extension
     with place.unfinished(extension, asked, goes_on=True) as made:
@@ -141,6 +148,11 @@ def _check(function: Any, path: Any, per: Any, reduce: Any, on_record_error: Any
             raise ValueError(f"{name}: expected {choices[0]!r} or {choices[1]!r}, got {value!r:.80}")
     if reduce is None and path is None:
         raise TypeError("path: expected a folder for the files, got None; without files give reduce=")
+    if path is not None and is_remote(os.fspath(path)):
+        raise ValueError(
+            f"path: expected a folder of a file system, got the URL {redacted(os.fspath(path))!r}; write to a folder, "
+            "one that all hosts share where there are several, and copy it there, or mount the bucket"
+        )
     if reduce is not None and not callable(reduce):
         raise TypeError(f"reduce: expected a function of two values, got {reduce!r:.80}")
 

@@ -34,13 +34,15 @@ class Made:
 
     asked: what decides the bytes, as JSON values. names: a regular expression of the names of unfinished files below
     the folder, None where it is finished. files: name -> bytes of the files of a finished set. replaced: whether
-    another set has taken the name of this one, so that it is to be deleted.
+    another set has taken the name of this one, so that it is to be deleted. numerics: of the process that began the
+    run, None where it isn't known.
     """
 
     asked: dict[str, Any] | None = None
     names: str | None = None
     files: dict[str, int] | None = None
     replaced: bool = False
+    numerics: dict[str, str] | None = None
 
     @classmethod
     def read(cls, folder: str) -> Self | None:
@@ -58,7 +60,8 @@ class Made:
                 f"{path}: expected what loaderkit has written there, got another file; {_ADVICE}"
             )
         document = check_seal(path, document, _ADVICE)
-        # Fields that a later version adds are left out.
+        # Fields that a later version adds are left out, and an earlier one had no numerics.
+        document.setdefault("numerics", None)
         return cls(**{field.name: document[field.name] for field in dataclasses.fields(cls)})
 
     def write(self, folder: str) -> None:

@@ -8,7 +8,7 @@ import hashlib
 import math
 import platform
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -28,6 +28,18 @@ def numerics() -> dict[str, str]:
     """
     loaded = [name for name in _PROBES if name != "cv2" or hasattr(sys.modules.get("cv2"), "warpAffine")]
     return {name: _digest(name) for name in loaded}
+
+
+def other_numerics(known: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
+    """The libraries that two processes both have, and that compute other bits in one than in the other.
+
+    Args:
+        known, found: as `numerics` gives them.
+
+    >>> other_numerics({"numpy": "1", "cv2": "2"}, {"numpy": "3", "libm": "4"})
+    ['numpy']
+    """
+    return sorted(name for name in known.keys() & found.keys() if known[name] != found[name])
 
 
 @cache

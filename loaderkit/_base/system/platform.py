@@ -62,21 +62,21 @@ def process_state(pid: int) -> str:
     return f"the kernel says {state}" + (f", in {inside}" if inside not in ("", "0") else "")
 
 
-def worker_environment(level: str | None = None) -> dict[str, str]:
-    """The trainer's environment, changed so that a worker sees no accelerator and its libraries start no threads.
+# Before the first import, since libraries read them once: no accelerator is seen, and libraries start no threads.
+WORKER_SETTINGS = {
+    IN_WORKER: "1",
+    **dict.fromkeys(
+        ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "TPU_VISIBLE_CHIPS"), ""
+    ),
+    "JAX_PLATFORMS": "cpu",
+    **{f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMEXPR")},
+    "VECLIB_MAXIMUM_THREADS": "1",
+    "OPENCV_FOR_THREADS_NUM": "1",
+}
 
-    With a level of processors they compute as on such a one. It is set before the first import: they read it once.
-    """
-    environment = {"PYTHONHASHSEED": "0", **os.environ, IN_WORKER: "1"}  # sets of texts in one order
-    for hidden in (
-        "CUDA_VISIBLE_DEVICES",
-        "HIP_VISIBLE_DEVICES",
-        "ROCR_VISIBLE_DEVICES",
-        "TPU_VISIBLE_CHIPS",
-    ):
-        environment[hidden] = ""
-    environment["JAX_PLATFORMS"] = "cpu"
-    for library in ("OMP", "OPENBLAS", "MKL", "NUMEXPR"):
-        environment[f"{library}_NUM_THREADS"] = "1"
-    environment["VECLIB_MAXIMUM_THREADS"] = environment["OPENCV_FOR_THREADS_NUM"] = "1"
+
+def worker_environment(level: str | None = None) -> dict[str, str]:
+    """The trainer's environment, with the settings of workers; those of a level of processors, too."""
+    # With PYTHONHASHSEED sets of texts have one order.
+    environment = {"PYTHONHASHSEED": "0", **os.environ, **WORKER_SETTINGS}
     return environment if level is None else levelled(level, environment)

@@ -31,15 +31,20 @@ def pack_first_messages(program: Program, packer: Packer) -> tuple[bytes, list[i
         for number, operation in enumerate(program.operations):
             named += [(each.label, each.operation) for each in named_operations(number, operation)]
         pickled = teach(packer, program, named)
+    check_classes(packer)
+    preparation = Preparation.of_this_process(packer.by_value)
+    prepare = wire.frame(wire.PREPARE, pickle.dumps(preparation))
+    return prepare + wire.frame(wire.PROGRAM, pickled), list(descriptors)
+
+
+def check_classes(packer: Packer) -> None:
+    """TransportError for a class that went by value and is registered with JAX."""
     for cls in packer.classes():
         if _registered(cls):
             raise TransportError(
                 f"{cls.__qualname__} is registered with JAX as a pytree, and worker processes would get it without "
                 "that: they can't import it. Put it into a module"
             )
-    preparation = Preparation.of_this_process(packer.by_value)
-    prepare = wire.frame(wire.PREPARE, pickle.dumps(preparation))
-    return prepare + wire.frame(wire.PROGRAM, pickled), list(descriptors)
 
 
 def operations_now(program: Program) -> bytes:

@@ -202,13 +202,17 @@ class Preparation:
             start_method=start_method,
         )
 
-    def apply(self) -> None:
-        """Sets this state in the calling process."""
+    def apply(self, *, elsewhere: bool = False) -> None:
+        """Sets this state in the calling process.
+
+        elsewhere: on another host, whose own folders of modules come first, then those of the trainer that it has.
+        """
         if self.folder is not None:
             # removed meanwhile: the worker stays in the trainer's present folder
             with contextlib.suppress(OSError):
                 os.chdir(self.folder)
-        sys.path[:] = self.path
+        more = [entry for entry in self.path if entry not in sys.path and os.path.exists(entry or ".")]
+        sys.path[:] = [*sys.path, *more] if elsewhere else self.path
         self.modules.apply()
         for name in self.by_value:
             # pickle imports the module of each class, and would run a file of that name, if there is one.

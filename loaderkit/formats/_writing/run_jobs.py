@@ -2,7 +2,7 @@
 
 import contextlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -12,6 +12,7 @@ from loaderkit._base.system.progress_bar import progress_bar
 from loaderkit._loader.one_pass import one_pass
 from loaderkit._source.version import version_of
 
+from .cluster import ClusterWork
 from .function_text import FunctionText
 from .shard_jobs import DONE, ShardJobs
 from .shard_result import ShardResult
@@ -113,6 +114,7 @@ def run_jobs(
     drop: bool = False,
     worker_count: int | None = 0,
     worker_kind: str = "process",
+    on_cluster: ClusterWork | None = None,
 ) -> list[ShardResult]:
     """The results of all shards in order; those that are done are read.
 
@@ -125,6 +127,7 @@ def run_jobs(
         files: whether they are written, or only values are made.
         drop: whether records may have been left out of a shard that is there.
         worker_count, worker_kind: of the loader over the shards.
+        on_cluster: what goes to a cluster that makes them in place of that loader.
 
     >>> results = run_jobs(lambda shard, path: ShardResult(shard), None, [range(3), range(3, 5)])
     >>> [result.records for result in results]
@@ -137,11 +140,15 @@ def run_jobs(
         paths if files else None,
         drop,
     )
-    count = worker_count if worker_count is None else min(worker_count, len(jobs))
-    loader = one_pass(jobs, worker_count=count, worker_kind=worker_kind)
+    if on_cluster is None:
+        opened: Any = _of_workers(jobs, worker_count, worker_kind)
+    else:
+        from .cluster_jobs import cluster_results
+
+        opened = contextlib.closing(cluster_results(jobs, shards, on_cluster))
     results = []
     try:
-        with progress_bar("shards", len(jobs)) as advance, loader, iter(loader) as each:
+        with progress_bar("shards", len(jobs)) as advance, opened as each:
             for result in each:
                 results.append(result)
                 advance(1)
@@ -152,3 +159,12 @@ def run_jobs(
             error.__notes__ = kept
         raise
     return results
+
+
+@contextlib.contextmanager
+def _of_workers(
+    jobs: ShardJobs, worker_count: int | None, worker_kind: str
+) -> Iterator[Iterator[ShardResult]]:
+    count = worker_count if worker_count is None else min(worker_count, len(jobs))
+    with one_pass(jobs, worker_count=count, worker_kind=worker_kind) as loader, iter(loader) as each:
+        yield each

@@ -6,7 +6,7 @@ Workers import this file, so it imports nothing of the loader: that took half of
 import contextlib
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,37 +41,63 @@ class ShardJobs:
         return len(self.jobs)
 
     def __getitem__(self, shard: int) -> ShardResult:
-        job = self.jobs[shard]
-        done = None if self.done is None else self.done[shard]
+        if (found := self.finished(shard)) is not None:
+            return found
         path = None if self.files is None else self.files[shard]
-        found = None if done is None else read_result(done, job, path)
+        with shard_notes(shard, len(self)):
+            if path is None:
+                return self.finish(shard, self.make(shard, None))
+            # A name of its own: a worker that the loader has replaced may still write.
+            with partial_file(path) as partial:
+                result = make_file(self.make, shard, partial)
+            return self.finish(shard, result)
+
+    def finished(self, shard: int) -> ShardResult | None:
+        """The result of a shard that is done; None for another, of which no `.done` file is left then."""
+        done = None if self.done is None else self.done[shard]
+        if done is None:
+            return None
+        found = read_result(done, self.jobs[shard], None if self.files is None else self.files[shard])
         if found is not None and (self.drop or not found.dropped):
             return found
         # One of another run would vouch for this run's file, were its job asked for again.
-        if done is not None:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(done)
-        try:
-            result = self._made(shard, job, path)
-            if done is not None:
-                result.write(done)
-        except Exception as error:
-            annotate(error, f"while shard {shard} of {len(self)} was made")
-            raise
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(done)
+        return None
+
+    def finish(self, shard: int, result: ShardResult) -> ShardResult:
+        """The result of a shard whose file has its name, and its `.done` file."""
+        result = replace(result, job=self.jobs[shard])
+        if self.done is not None:
+            result.write(self.done[shard])
         return result
 
     def fingerprint(self) -> dict[str, Any]:
         """For the loader, which asks for one; no state is saved."""
         return {"shards": len(self)}
 
-    def _made(self, shard: int, job: str, path: str | None) -> ShardResult:
-        if path is None:
-            return replace(self.make(shard, None), job=job)
-        # A name of its own: a worker that the loader has replaced may still write.
-        with partial_file(path) as partial:
-            made = self.make(shard, partial)
-            nbytes, sha256 = safe_on_disk(partial)
-        return replace(made, job=job, nbytes=nbytes, sha256=sha256)
+
+def make_file(make: Callable[[int, str | None], ShardResult], shard: int, path: str) -> ShardResult:
+    """What came of a shard whose file is on the disk, with its size and sha256.
+
+    Args:
+        make: as `ShardJobs` takes it.
+        shard: its number.
+        path: of the file, which isn't there.
+    """
+    made = make(shard, path)
+    nbytes, sha256 = safe_on_disk(path)
+    return replace(made, nbytes=nbytes, sha256=sha256)
+
+
+@contextlib.contextmanager
+def shard_notes(shard: int, shards: int) -> Iterator[None]:
+    """Gives an error in the block a note of the shard. shards: the number of all."""
+    try:
+        yield
+    except Exception as error:
+        annotate(error, f"while shard {shard} of {shards} was made")
+        raise
 
 
 def safe_on_disk(path: str) -> tuple[int, str]:

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import logging
 import os
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -18,12 +19,16 @@ from loaderkit._base.system.made_folder import (
     restore_folder,
     unfinished_folder,
 )
+from loaderkit._base.system.numerics import numerics, other_numerics
+from loaderkit.errors import ResumeMismatchError
 from loaderkit.formats import registry
 
+from .attempts import ATTEMPT_NAMES, remove_attempts
 from .dropped import Dropped, list_path, write_list
 from .shard_jobs import DONE, sync
 from .written_index import drop_index, write_index
 
+_log = logging.getLogger("loaderkit")
 _OF_A_SET = re.compile(r"\d{5,}-of-(\d{5,})\.(\w+)")
 
 
@@ -45,6 +50,8 @@ class WriteTarget:
         overwrite: whether one that exists is replaced: a file, or a folder that has files of a written set only.
         allow: what may differ where a run goes on, as `goes_on_from` takes it.
         format_name, worker_count: of the index that is left beside the files, as `write_index` takes them.
+        other_cpus: "refuse" where a run may not go on from another processor, on which libraries compute other bits;
+            "warn" logs it.
     """
 
     def __init__(
@@ -56,9 +63,11 @@ class WriteTarget:
         allow: Collection[str] = (),
         format_name: str | None,
         worker_count: int | None,
+        other_cpus: str = "warn",
     ) -> None:
         self._path, self._is_file, self._overwrite = os.path.abspath(path), is_file, overwrite
         self._allow, self._format, self._worker_count = allow, format_name, worker_count
+        self._other_cpus = other_cpus
         self.folder = self._path + ".partial"
 
     @contextlib.contextmanager
@@ -75,16 +84,32 @@ class WriteTarget:
         if self._is_file:
             file = re.escape(os.path.basename(self._path))
             ours += f"|{file}"
-        ours += f"|{index_names(file)}"
+        ours += f"|{index_names(file)}|{ATTEMPT_NAMES}"
         check_target(self._path, self._overwrite, is_file=self._is_file)
         os.makedirs(os.path.dirname(self._path), exist_ok=True)
         with locked_folder(self.folder):
             restore_folder(self._path, self._path)
             check_target(self._path, self._overwrite, is_file=self._is_file)
+            made = Made(asked, ours, numerics=numerics() if goes_on else None)
             with unfinished_folder(
-                self.folder, Made(asked, ours), goes_on=goes_on, overwrite=self._overwrite, allow=self._allow
+                self.folder, made, goes_on=goes_on, overwrite=self._overwrite, allow=self._allow
             ) as found:
+                remove_attempts(self.folder)
+                self._compare_bits(found.numerics or {}, made.numerics or {})
                 yield found
+
+    def _compare_bits(self, there: dict[str, str], here: dict[str, str]) -> None:
+        if not (others := other_numerics(there, here)):
+            return
+        told = (
+            f"{self.folder}: {', '.join(others)} of this process computes other last bits than where the run began, as "
+            "on another kind of processor"
+        )
+        if self._other_cpus == "refuse":
+            raise ResumeMismatchError(
+                f"{told}; take them with other_cpus='warn', or begin again with overwrite=True"
+            )
+        _log.warning("%s; shards may differ in them from here on", told)
 
     def finish(self, made: Made, names: Sequence[str], dropped: Dropped = None) -> list[str]:
         """Gives the files their final place, with an index beside them, and deletes what else an earlier run left.

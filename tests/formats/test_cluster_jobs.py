@@ -1,0 +1,279 @@
+"""Shards made on a cluster: the bytes of one machine, whatever dies, comes late or is refused.
+
+The cluster is one of plain processes (plain_driver.py); tests/interop/test_ray_map.py has Ray.
+"""
+
+import contextlib
+import importlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from plain_driver import PlainCluster
+
+import loaderkit as lk
+from loaderkit.errors import ClusterError, ResumeMismatchError, TransportError
+from loaderkit.formats._writing import cluster_task, target
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(autouse=True)
+def driver_is_found(monkeypatch):
+    """By its process and by those that it starts."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE), str(HERE.parents[1])]))
+
+
+class OddError(KeyError):
+    """Of the user's."""
+
+
+def files(folder):
+    """All but the index, which has the times of files, and made.json, which names the folder's files."""
+    found = (path for path in sorted(Path(folder).rglob("*")) if path.is_file())
+    return {
+        path.name: path.read_bytes() for path in found if path.suffix != ".lkx" and path.name != "made.json"
+    }
+
+
+def once(flag):
+    """Whether this is the first call with this name, in any process."""
+    with contextlib.suppress(FileExistsError), open(flag, "x"):
+        return True
+    return False
+
+
+def mapped(function, path, **options):
+    options = {"version": 1, "format": "tar", "shards": 4, **options}
+    return lk.offline.map_shards(function, range(40), path, **options)
+
+
+def test_files_and_what_says_that_they_are_done_are_those_of_one_machine(tmp_path):
+    """Also those of bad records; an error arrives with class, record and shard, the first one in the order of shards."""
+
+    def odd(record):
+        if record % 10 == 3:
+            raise ValueError("three")
+        if record in (25, 39):
+            raise OddError(record)
+        return {"x": record}
+
+    def strict(record):
+        return {"x": record} if record % 10 == 3 else odd(record)
+
+    raised, partial = [], []
+    for name, cluster in (("here", None), ("there", PlainCluster())):
+        with pytest.raises(OddError) as caught:
+            mapped(strict, tmp_path / name, cluster=cluster)
+        raised.append((caught.value.args, caught.value.__notes__[:2]))
+        partial.append(files(tmp_path / f"{name}.partial"))
+        mapped(odd, tmp_path / name, cluster=cluster, on_record_error="drop", overwrite=True)
+    assert raised[0] == raised[1] == ((25,), ["record_key 25", "while shard 2 of 4 was made"])
+    assert partial[0] == partial[1] and sum(name.endswith(".done") for name in partial[1]) == 2
+    assert files(tmp_path / "here") == files(tmp_path / "there") and len(files(tmp_path / "there")) == 4
+    lists = [(tmp_path / f"{name}.dropped.jsonl").read_bytes() for name in ("here", "there")]
+    assert lists[0] == lists[1] and len(lists[0].splitlines()) == 1 + 6
+    assert len(os.listdir(tmp_path)) == 4
+
+
+def test_values_are_folded_in_order():
+    """Nothing is written, so nothing has to be shared."""
+    options = {"version": 1, "reduce": lambda a, b: a + b, "shards": 3}
+    assert lk.offline.map_shards(
+        lambda x: [x], range(7), cluster=PlainCluster(other_cpus="warn"), **options
+    ) == [*range(7)]
+
+
+SCRIPT = """
+import os, signal, sys
+import loaderkit as lk
+from plain_driver import PlainCluster
+from test_cluster_jobs import once
+
+def doubled(x):
+    with open({log!r}, "a") as file:
+        file.write(f"{{x}}\\n")
+    if x == 25 and once({flag!r}):
+        signal.pause()
+    return {{"x": 2 * x}}
+
+if __name__ == "__main__":
+    cluster = PlainCluster() if sys.argv[1] == "there" else None
+    lk.offline.map_shards(
+        doubled, range(40), {out!r}, version=1, format="tar", shards=4, cluster=cluster, worker_count=1
+    )
+"""
+
+
+@pytest.mark.parametrize("first", ["here", "there"])
+def test_a_run_that_was_killed_goes_on_at_the_other_place(tmp_path, first):
+    """What was done isn't done again; the function is one of a script."""
+    log, flag, out = tmp_path / "log", tmp_path / "flag", tmp_path / "out"
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.format(log=str(log), flag=str(flag), out=str(out)))
+    with subprocess.Popen([sys.executable, str(script), first]) as killed:
+        while not (flag.exists() and (tmp_path / "out.partial/00001-of-00004.tar.done").exists()):
+            assert killed.poll() is None
+            time.sleep(0.02)
+        killed.kill()
+    assert not out.exists()
+    done = {int(path.name[:5]) for path in (tmp_path / "out.partial").glob("*.done")}
+    log.write_text("")
+    other = {"here": "there", "there": "here"}[first]
+    subprocess.run([sys.executable, str(script), other], check=True)
+    again = {int(line) // 10 for line in log.read_text().split()}
+    assert again - {0} == {0, 1, 2, 3} - done - {0} and {0, 1} <= done  # 0 is read for the fields of all
+    mapped(lambda x: {"x": 2 * x}, tmp_path / "expected")
+    assert files(out) == files(tmp_path / "expected")
+    assert sorted(os.listdir(tmp_path)) == ["expected", "flag", "log", "out", "script.py"]
+
+
+@pytest.mark.parametrize("goes_on", ["during the run", "after it"])
+def test_an_attempt_that_comes_late_changes_nothing(tmp_path, goes_on):
+    """The first answer of a shard counts: a process that was taken for lost goes on writing, and another file."""
+    flag, pid = str(tmp_path / "flag"), tmp_path / "pid"
+
+    def stopping(x):
+        if x == 5 and once(flag):
+            pid.write_text(str(os.getpid()))
+            os.kill(os.getpid(), signal.SIGSTOP)
+            return {"x": -1}
+        return {"x": x}
+
+    during = goes_on == "during the run"
+    try:
+        mapped(
+            stopping, tmp_path / "out", cluster=PlainCluster(how={"goes_on": during, "survive": not during})
+        )
+        before = files(tmp_path / "out")
+    finally:
+        if not during:
+            late = os.pidfd_open(int(pid.read_text()))
+            signal.pidfd_send_signal(late, signal.SIGCONT)
+            select.select([late], [], [])
+            os.close(late)
+    mapped(lambda x: {"x": x}, tmp_path / "expected")
+    assert files(tmp_path / "out") == before == files(tmp_path / "expected")
+    assert sorted(os.listdir(tmp_path)) == ["expected", "flag", "out", "pid"]
+
+
+def test_a_shard_whose_processes_die_is_made_again_and_at_last_named(tmp_path):
+    """A record that ends its process each time is an error; what is done stays, and the run goes on."""
+    flag = str(tmp_path / "flag")
+
+    def dying(x):
+        if (x == 7 and once(flag)) or x == 31:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return {"x": x}
+
+    with pytest.raises(
+        ClusterError, match=r"^shard 3, records 30 to 39, was lost 4 times .* status 9\. Does"
+    ):
+        mapped(dying, tmp_path / "out", cluster=PlainCluster())
+    assert not (tmp_path / "out.partial/attempts").exists()
+    assert len([*(tmp_path / "out.partial").glob("*.done")]) == 3
+    mapped(lambda x: {"x": x}, tmp_path / "out")
+    assert len(files(tmp_path / "out")) == 4
+
+
+def test_the_end_of_the_driver_is_an_error(tmp_path):
+    """It dies, or says why it can't begin; then no shard is lost that is done, and a finished run needs no cluster."""
+
+    def same(x):
+        return {"x": x}
+
+    with pytest.raises(ClusterError, match="the process that drives the cluster ended with exit code -9"):
+        mapped(same, tmp_path / "out", cluster=PlainCluster(how={"die": 3}))
+    with pytest.raises(ClusterError, match="^no cluster at ALPHA$"):
+        mapped(same, tmp_path / "out", cluster=PlainCluster(how={"fail": "no cluster at ALPHA"}))
+    mapped(same, tmp_path / "out")
+    assert len(files(tmp_path / "out")) == 4
+
+
+@pytest.fixture
+def library(tmp_path, monkeypatch):
+    """A module with a version, imported here; its file."""
+    folder = tmp_path / "library"
+    folder.mkdir()
+    file = folder / "lk_library.py"
+    file.write_text("__version__ = '1'\nname = 'x'\n")
+    monkeypatch.syspath_prepend(folder)
+    yield file
+    sys.modules.pop("lk_library", None)
+
+
+def lines_of(tmp_path):
+    (tmp_path / "x.txt").write_text("a\nb\nc\n")
+    return lk.formats.LinesDataSource(str(tmp_path / "x.txt"))
+
+
+@pytest.mark.parametrize("what", ["version", "module", "bits", "folder", "no data", "other data"])
+def test_a_host_that_differs_is_refused_by_name(tmp_path, library, monkeypatch, what):
+    """Before a record is read there."""
+    module = importlib.import_module("lk_library")
+    source, how, expected = lines_of(tmp_path), {}, ""
+    if what == "version":
+        library.write_text("__version__ = '2'\n")
+        expected = "it has 2 of lk_library, and this machine 1; give all hosts one version"
+    elif what == "module":
+        library.unlink()
+        expected = "No module named 'lk_library': install it there, or name it in runtime_env"
+    elif what == "bits":
+        monkeypatch.setattr(cluster_task, "numerics", lambda: {"numpy": "0", "libm": "0"})
+        expected = "libm, numpy there computes other last bits than here"
+    elif what == "folder":
+        how = {"unseen": str(tmp_path / "out.partial/attempts")}
+        expected = r"it doesn't see .*: path has to lie on storage that all hosts share"
+    elif what == "no data":
+        how = {"unseen": str(tmp_path / "x.txt")}
+        expected = "the data can't be opened there: FileNotFoundError: .*x.txt.*put the data on storage"
+    else:
+        how = {"other": str(tmp_path / "x.txt")}
+        expected = "the data can't be opened there: FileChangedError: .*x.txt.* it had 6 bytes and has 5 now"
+
+    def function(line):
+        return {module.name: line}
+
+    if what == "module":
+        monkeypatch.setattr(target, "numerics", cluster_task.numerics)
+        del module.__version__
+    options = {"version": None if what == "version" else 1, "format": "jsonl", "shards": 1}
+    with pytest.raises(ClusterError, match=rf"^host {os.uname().nodename} can't make .*: {expected}"):
+        lk.offline.map_shards(function, source, tmp_path / "out", cluster=PlainCluster(how=how), **options)
+    assert not [*tmp_path.rglob("*.done")] and not (tmp_path / "out.partial/attempts").exists()
+
+
+def test_what_cannot_go_to_a_cluster_is_named_here(tmp_path):
+    """No process is started for it."""
+    held = threading.Lock()
+    with pytest.raises(TransportError, match="function can't be sent .*'held'"):
+        mapped(lambda x: {"x": x, "y": held is None}, tmp_path / "out", cluster=PlainCluster())
+    with pytest.raises(TypeError, match=r"^cluster: expected lk.interop.ray.Tasks\(...\) or None, got 'ray'"):
+        mapped(lambda x: {"x": x}, tmp_path / "out", cluster="ray")
+    with pytest.raises(ValueError, match="^path: expected a folder of a file system, got the URL 's3://b/c'"):
+        mapped(lambda x: {"x": x}, "s3://b/c", cluster=PlainCluster())
+
+
+def test_a_run_that_began_on_another_processor_goes_on_only_where_that_is_said(tmp_path, monkeypatch, caplog):
+    """On a cluster it is refused, here and with other_cpus="warn" a warning says it."""
+
+    def stops(x):
+        if x == 39:
+            raise ValueError("stop")
+        return {"x": x}
+
+    with monkeypatch.context() as patch:
+        patch.setattr(target, "numerics", lambda: {"numpy": "0"})
+        with pytest.raises(ValueError, match="stop"):
+            mapped(stops, tmp_path / "out")
+    told = r"out.partial: numpy of this process computes other last bits than where the run began"
+    with pytest.raises(ResumeMismatchError, match=told):
+        mapped(stops, tmp_path / "out", cluster=PlainCluster())
+    mapped(lambda x: {"x": x}, tmp_path / "out")
+    assert told in caplog.text and len(files(tmp_path / "out")) == 4

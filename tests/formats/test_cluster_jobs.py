@@ -55,7 +55,7 @@ def mapped(function, path, **options):
 
 
 def test_files_and_what_says_that_they_are_done_are_those_of_one_machine(tmp_path):
-    """Also those of bad records; an error arrives with class, record and shard, the first one in the order of shards."""
+    """Also those of bad records; an error arrives with class, record and shard, the first in the order of shards."""
 
     def odd(record):
         if record % 10 == 3:
@@ -73,7 +73,7 @@ def test_files_and_what_says_that_they_are_done_are_those_of_one_machine(tmp_pat
             mapped(strict, tmp_path / name, cluster=cluster)
         raised.append((caught.value.args, caught.value.__notes__[:2]))
         partial.append(files(tmp_path / f"{name}.partial"))
-        mapped(odd, tmp_path / name, cluster=cluster, on_record_error="drop", overwrite=True)
+        mapped(odd, tmp_path / name, cluster=cluster, on_record_error="drop", version=2)
     assert raised[0] == raised[1] == ((25,), ["record_key 25", "while shard 2 of 4 was made"])
     assert partial[0] == partial[1] and sum(name.endswith(".done") for name in partial[1]) == 2
     assert files(tmp_path / "here") == files(tmp_path / "there") and len(files(tmp_path / "there")) == 4
@@ -190,7 +190,7 @@ def test_the_end_of_the_driver_is_an_error(tmp_path):
 
     with pytest.raises(ClusterError, match="the process that drives the cluster ended with exit code -9"):
         mapped(same, tmp_path / "out", cluster=PlainCluster(how={"die": 3}))
-    with pytest.raises(ClusterError, match="^no cluster at ALPHA$"):
+    with pytest.raises(ClusterError, match=r"^no cluster at ALPHA$"):
         mapped(same, tmp_path / "out", cluster=PlainCluster(how={"fail": "no cluster at ALPHA"}))
     mapped(same, tmp_path / "out")
     assert len(files(tmp_path / "out")) == 4
@@ -252,11 +252,13 @@ def test_a_host_that_differs_is_refused_by_name(tmp_path, library, monkeypatch, 
 def test_what_cannot_go_to_a_cluster_is_named_here(tmp_path):
     """No process is started for it."""
     held = threading.Lock()
-    with pytest.raises(TransportError, match="function can't be sent .*'held'"):
+    with pytest.raises(TransportError, match=r"function can't be sent .*'held'"):
         mapped(lambda x: {"x": x, "y": held is None}, tmp_path / "out", cluster=PlainCluster())
     with pytest.raises(TypeError, match=r"^cluster: expected lk.interop.ray.Tasks\(...\) or None, got 'ray'"):
         mapped(lambda x: {"x": x}, tmp_path / "out", cluster="ray")
-    with pytest.raises(ValueError, match="^path: expected a folder of a file system, got the URL 's3://b/c'"):
+    with pytest.raises(
+        ValueError, match=r"^path: expected a folder of a file system, got the URL 's3://b/c'"
+    ):
         mapped(lambda x: {"x": x}, "s3://b/c", cluster=PlainCluster())
 
 

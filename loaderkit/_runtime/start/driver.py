@@ -102,9 +102,8 @@ class Driver:
             except ConnectionError:
                 pass
             except TimeoutError:
-                raise ClusterError(
-                    f"the cluster gave no answer in {_START_SECONDS:.0f} s; is its address right?"
-                ) from None
+                told = f"the cluster gave no answer in {_START_SECONDS:.0f} s; is its address right?"
+                raise ClusterError(told) from None
             self._connection.settimeout(None)
             if not received:
                 raise ClusterError(

@@ -187,7 +187,7 @@ def _open(source: Any) -> None:
             read_record(source, key)
         except (FileNotFoundError, PermissionError, FileChangedError):
             raise
-        except Exception:  # noqa: BLE001, S110 - a bad record, which the run may leave out
+        except Exception:  # noqa: BLE001 - a bad record, which the run may leave out
             continue
 
 

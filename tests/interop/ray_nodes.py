@@ -1,0 +1,35 @@
+"""A Ray cluster with two nodes on this machine, of a processor each, in a process of its own.
+
+It prints the address and the id of the second node; then it takes a word a line: "kill" kills the second node, "behead"
+the head's GCS. It ends with its stdin.
+"""
+
+import os
+import sys
+
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+
+from ray.cluster_utils import Cluster
+
+NODE = {"num_cpus": 1, "object_store_memory": 80 << 20}
+
+
+def main() -> None:
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # Ray prints, too
+    cluster = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
+    try:
+        second = cluster.add_node(**NODE)
+        print(cluster.address, second.node_id, file=out, flush=True)
+        for line in sys.stdin:
+            if line.strip() == "kill":
+                cluster.remove_node(second, allow_graceful=False)
+            else:
+                cluster.head_node.kill_gcs_server()
+            print("done", file=out, flush=True)
+    finally:
+        cluster.shutdown()
+
+
+if __name__ == "__main__":
+    main()

@@ -103,6 +103,7 @@ def test_dir_shows_public_names_only(room):
         "jax",
         "keras",
         "prometheus",
+        "ray",
         "tf",
         "torch",
         "tqdm",

@@ -33,7 +33,12 @@ def nodes():
     environment = {**os.environ, "PYTHONPATH": path, "RAY_gcs_rpc_server_reconnect_timeout_s": "2"}
     command = [sys.executable, str(HERE / "ray_nodes.py")]
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,
     ) as process:
         process.address, process.second = process.stdout.readline().split()
         yield process
@@ -167,8 +172,8 @@ def test_a_command_writes_what_it_writes_without_a_cluster(nodes, tmp_path):
 def test_ctrl_c_ends_the_tasks_and_one_machine_goes_on(nodes, tmp_path):
     """No process is left, and no attempt; two shards are done."""
     with start(tmp_path, nodes, STUCK, "out") as run:
-        done = tmp_path / "out.partial/00001-of-00004.tar.done"
-        wait_for(lambda: (tmp_path / "stuck").exists() and done.exists(), run)
+        done = [tmp_path / f"out.partial/0000{shard}-of-00004.tar.done" for shard in (0, 1)]
+        wait_for(lambda: all(each.exists() for each in (tmp_path / "stuck", *done)), run)
         worker = os.pidfd_open(int((tmp_path / "stuck").read_text()))
         run.send_signal(signal.SIGINT)
         assert run.wait(PATIENCE_S) == -signal.SIGINT and "KeyboardInterrupt" in run.stderr.read()

@@ -7,7 +7,6 @@ import os
 import signal
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from loaderkit._base.system.platform import dying_with_parent_thread
@@ -32,7 +31,7 @@ class PlainTasks:
     """As `RayTasks`.
 
     settings: "die" names a task at which the driver is killed, "fail" an error of it; "unseen" a path that isn't there
-    for its tasks, "other" a file that has other bytes there; "goes_on" says whether what was stopped goes on, "survive"
+    for its tasks; "goes_on" says whether what was stopped goes on, "survive"
     whether it may outlive the driver.
     """
 
@@ -85,8 +84,6 @@ class Attempt:
             os.kill(os.getpid(), signal.SIGKILL)
         if "unseen" in settings:
             os.rename(settings["unseen"], settings["unseen"] + "-elsewhere")
-        if "other" in settings:
-            Path(settings["other"]).write_text("other")
         self.out, end = os.pipe()
         driver = os.getpid()
         self.pid = os.fork()  # quicker than a new interpreter, which imports all again

@@ -4,8 +4,11 @@ The cluster is one of plain processes (plain_driver.py); tests/interop/test_ray_
 """
 
 import contextlib
+import functools
 import importlib
 import os
+import pickle
+import re
 import select
 import signal
 import subprocess
@@ -15,11 +18,15 @@ import time
 from pathlib import Path
 
 import pytest
-from plain_driver import PlainCluster
+from plain_driver import Attempt, PlainCluster
 
 import loaderkit as lk
+from loaderkit.cli import main
 from loaderkit.errors import ClusterError, ResumeMismatchError, TransportError
-from loaderkit.formats._writing import cluster_task, target
+from loaderkit.formats._writing import target
+from loaderkit.formats._writing.cluster import ClusterWork
+from loaderkit.formats._writing.cluster_task import Answer, pack_program
+from loaderkit.formats._writing.shard_result import ShardResult
 
 HERE = Path(__file__).parent
 
@@ -202,7 +209,7 @@ def library(tmp_path, monkeypatch):
     folder = tmp_path / "library"
     folder.mkdir()
     file = folder / "lk_library.py"
-    file.write_text("__version__ = '1'\nname = 'x'\n")
+    file.write_text("__version__ = '1'\nname = 'x'\ndef make(shard, path): ...\n")
     monkeypatch.syspath_prepend(folder)
     yield file
     sys.modules.pop("lk_library", None)
@@ -214,39 +221,80 @@ def lines_of(tmp_path):
 
 
 @pytest.mark.parametrize("what", ["version", "module", "bits", "folder", "no data", "other data"])
-def test_a_host_that_differs_is_refused_by_name(tmp_path, library, monkeypatch, what):
-    """Before a record is read there."""
-    module = importlib.import_module("lk_library")
-    source, how, expected = lines_of(tmp_path), {}, ""
-    if what == "version":
-        library.write_text("__version__ = '2'\n")
-        expected = "it has 2 of lk_library, and this machine 1; give all hosts one version"
-    elif what == "module":
-        library.unlink()
-        expected = "No module named 'lk_library': install it there, or name it in runtime_env"
-    elif what == "bits":
-        monkeypatch.setattr(cluster_task, "numerics", lambda: {"numpy": "0", "libm": "0"})
-        expected = "libm, numpy there computes other last bits than here"
-    elif what == "folder":
-        how = {"unseen": str(tmp_path / "out.partial/attempts")}
-        expected = r"it doesn't see .*: path has to lie on storage that all hosts share"
-    elif what == "no data":
-        how = {"unseen": str(tmp_path / "x.txt")}
-        expected = "the data can't be opened there: FileNotFoundError: .*x.txt.*put the data on storage"
-    else:
-        how = {"other": str(tmp_path / "x.txt")}
-        expected = "the data can't be opened there: FileChangedError: .*x.txt.* it had 6 bytes and has 5 now"
+def test_a_host_that_differs_says_what_it_lacks(tmp_path, library, what):
+    """Before a record is made there: the program is packed here, something changes, and another process gets it."""
+    module, source, bits = importlib.import_module("lk_library"), lines_of(tmp_path), {}
+    attempts = tmp_path / "attempts"
+    attempts.mkdir()
+    work = ClusterWork(PlainCluster(), source, {}, {"lk_library": "1"} if what == "version" else {})
+    make = functools.partial(ShardResult, value=module.name) if what != "module" else module.make
+    program = pack_program(work, make, 1, str(attempts))
+    data = tmp_path / "x.txt"
+    change, expected = {
+        "version": (
+            lambda: library.write_text("__version__ = '2'"),
+            "it has 2 of lk_library, and this machine 1",
+        ),
+        "module": (
+            library.unlink,
+            "No module named 'lk_library': install it there, or name it in runtime_env",
+        ),
+        "bits": (lambda: bits.update(numpy="0"), "numpy there computes other last bits than here"),
+        "folder": (
+            attempts.rmdir,
+            f"it doesn't see {attempts}: path has to lie on storage that all hosts share",
+        ),
+        "no data": (
+            data.unlink,
+            "the data can't be opened there: FileNotFoundError: .*x.txt.*put the data on",
+        ),
+        "other data": (
+            lambda: data.write_text("other"),
+            "opened there: FileChangedError: .* had 6 bytes and has 5",
+        ),
+    }[what]
+    change()
+    if bits:
+        facts, *rest = pickle.loads(program)
+        program = pickle.dumps(({**facts, "numerics": facts["numerics"] | bits}, *rest))
+    sys.modules.pop("lk_library")
+    importlib.invalidate_caches()
+    attempt = Attempt(0, program, {})
+    answer = Answer(*pickle.loads(attempt.answer()))
+    os.waitpid(attempt.pid, 0)
+    assert re.search(expected, answer.refused) and answer.made is None and answer.host == os.uname().nodename
 
-    def function(line):
-        return {module.name: line}
 
-    if what == "module":
-        monkeypatch.setattr(target, "numerics", cluster_task.numerics)
-        del module.__version__
-    options = {"version": None if what == "version" else 1, "format": "jsonl", "shards": 1}
-    with pytest.raises(ClusterError, match=rf"^host {os.uname().nodename} can't make .*: {expected}"):
-        lk.offline.map_shards(function, source, tmp_path / "out", cluster=PlainCluster(how=how), **options)
-    assert not [*tmp_path.rglob("*.done")] and not (tmp_path / "out.partial/attempts").exists()
+def test_a_host_that_is_refused_is_named(tmp_path):
+    """The run ends, and no shard of it is done."""
+    unseen = {"unseen": str(tmp_path / "out.partial/attempts")}
+    with pytest.raises(
+        ClusterError, match=rf"^host {os.uname().nodename} can't make shards of this run: it doesn't"
+    ):
+        mapped(lambda x: {"x": x}, tmp_path / "out", cluster=PlainCluster(how=unseen), shards=1)
+    assert os.listdir(tmp_path / "out.partial") == ["made.json"]
+
+
+def test_commands_have_a_cluster_make_their_shards(tmp_path, monkeypatch, capfd):
+    """`map` and `convert` to a folder; what has no shards is refused."""
+    monkeypatch.setattr(lk.interop.ray, "Tasks", lambda address: PlainCluster(how={"fail": f"no {address}"}))
+    lk.write([{"a.txt": b"1"}], tmp_path / "x", format="tar", shards=1)
+    source, out = str(tmp_path / "x/00000-of-00001.tar"), str(tmp_path / "out")
+    ray = ["--cluster", "ray"]
+    for command, status, told in (
+        (["convert", source, out, *ray], 3, "no auto"),
+        (["map", source, "-c", ":", "-o", f"{out}-{{}}.tar", *ray, "--cluster-address", "a:1"], 3, "no a:1"),
+        (["doctor", *ray], 1, "no auto"),
+        (["convert", source, f"{out}.tar", *ray], 2, "--cluster: expected a folder as DST, got the file"),
+        (
+            ["convert", source, out, "--cluster-address", "a:1"],
+            2,
+            "--cluster-address: expected with --cluster",
+        ),
+        (["doctor", "x.tar"], 2, "PATH: expected with --cluster, got it without"),
+    ):
+        assert main(command) == status
+        assert told in "".join(capfd.readouterr())
 
 
 def test_what_cannot_go_to_a_cluster_is_named_here(tmp_path):

@@ -148,27 +148,6 @@ def test_doctor_has_a_line_for_each_host(nodes, tmp_path, capfd):
         assert host["text"].endswith(f"the same last bits as here; finds {tmp_path / 'x.txt'}")
 
 
-def test_a_command_writes_what_it_writes_without_a_cluster(nodes, tmp_path):
-    """`map` with a shell command, and the function's package is loaderkit's own."""
-    lk.write([{"a.txt": b"%d" % k} for k in range(9)], tmp_path / "x", format="tar", shards=1)
-    (source,) = map(str, (tmp_path / "x").glob("*.tar"))
-    on_ray = ["--cluster", "ray", "--cluster-address", nodes.address]
-    for name, options in (("here", []), ("there", on_ray)):
-        command = [
-            "map",
-            source,
-            "-c",
-            "rev sample.a.txt > sample.b.txt",
-            "-o",
-            str(tmp_path / f"{name}-{{}}.tar"),
-        ]
-        assert main([*command, "--shards", "2", *options]) == 0
-    for number in range(2):
-        here, there = ((tmp_path / f"{name}-0000{number}.tar").read_bytes() for name in ("here", "there"))
-        assert here == there
-    assert "ray" not in sys.modules
-
-
 def test_ctrl_c_ends_the_tasks_and_one_machine_goes_on(nodes, tmp_path):
     """No process is left, and no attempt; two shards are done."""
     with start(tmp_path, nodes, STUCK, "out") as run:

@@ -43,7 +43,7 @@ class Event(NamedTuple):
     body: bytes
 
 
-class Tasks(Protocol):
+class DriverTasks(Protocol):
     """What has tasks done, in the driver's process. ready: is sent before the first event."""
 
     ready: bytes
@@ -128,7 +128,7 @@ def _event(kind: int, body: bytes) -> Event:
     return Event(kind, task, body[8:])
 
 
-def serve(make: Callable[[dict[str, Any], bytes], Tasks]) -> None:
+def serve(make: Callable[[dict[str, Any], bytes], DriverTasks]) -> None:
     """Runs a driver's process with the arguments of the command of `launch.py`, until the caller ends it.
 
     Args:
@@ -156,7 +156,7 @@ def serve(make: Callable[[dict[str, Any], bytes], Tasks]) -> None:
     os._exit(code)
 
 
-def _serve(make: Callable[[dict[str, Any], bytes], Tasks], connection: socket.socket) -> None:
+def _serve(make: Callable[[dict[str, Any], bytes], DriverTasks], connection: socket.socket) -> None:
     messages = _messages(connection)
     settings = pickle.loads(next(messages)[1])
     sys.path[:] = settings.pop("path")

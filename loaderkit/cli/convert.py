@@ -24,7 +24,6 @@ from loaderkit.formats.write import write
 from loaderkit.sources import SubsetDataSource
 
 from .cluster import cluster_of
-from .create import table_records
 from .exit_status import UsageError
 from .named_function import named_function
 from .open_source import PIPE, OpenedSource, named_data, open_named, shown_name, usage_errors

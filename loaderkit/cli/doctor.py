@@ -51,12 +51,11 @@ def run(options: argparse.Namespace, out: Output) -> ExitStatus | None:
     if cluster is None and options.path is not None:
         raise UsageError("PATH: expected with --cluster, got it without")
     found = _here(options) if cluster is None else [*host_findings(cluster, options.path)]
-    out = Output(as_json=options.json)
     out.document({"findings": found})
     for one in found:
         fix = f". {one['fix']}" if one["fix"] else ""
         out.text(f"{'ok  ' if one['ok'] else 'warn'}  {one['name']}: {one['text']}{fix}")
-    return ExitStatus.DONE if all(one["ok"] for one in found) else ExitStatus.FINDINGS
+    return None if all(one["ok"] for one in found) else ExitStatus.FINDINGS
 
 
 def _here(options: argparse.Namespace) -> list[Finding]:

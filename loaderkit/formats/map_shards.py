@@ -13,7 +13,7 @@ from loaderkit._base.system.whole_file import whole_file
 from loaderkit._storage.addresses import is_remote, redacted
 from loaderkit.sources.checked import check_source
 
-from ._writing.cluster import WARN, Cluster, ClusterWork, check_cluster
+from ._writing.cluster import Cluster, ClusterWork, check_cluster
 from ._writing.dropped import check_list, list_path
 from ._writing.run_jobs import dropped_of, equal_shards, made_of_format, run_jobs
 from ._writing.shard_function import MappedShards, ShardFunction
@@ -119,7 +119,7 @@ def map_shards(
         allow=allow,
         format_name=format_name,
         worker_count=worker_count,
-        other_cpus=WARN if cluster is None else cluster.other_cpus,
+        other_cpus="warn" if cluster is None else cluster.other_cpus,
     )
     extension = "value" if write_format is None else write_format.extension
     with place.unfinished(extension, asked, goes_on=True) as made:

@@ -28,11 +28,6 @@ def new_attempts(folder: str) -> str:
     return path
 
 
-def attempt_path(attempts: str, shard: int) -> str:
-    """A path that no other attempt has. attempts: the run's folder. shard: its number."""
-    return os.path.join(attempts, f"{shard:05d}-{os.urandom(8).hex()}")
-
-
 def remove_attempts(folder: str) -> None:
     """Removes what earlier runs, and this one, have left of them. folder: of the unfinished files."""
     for name in os.listdir(folder):

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-REFUSE, WARN = "refuse", "warn"
-
 
 class Cluster(Protocol):
     """Hosts that do tasks, such as `lk.interop.ray.Tasks`.

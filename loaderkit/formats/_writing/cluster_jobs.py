@@ -12,6 +12,7 @@ import os
 import pickle
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 from loaderkit._base.system.numerics import numerics, other_numerics
 from loaderkit._runtime.start.driver import ANSWER, LOST, Driver, Event
@@ -19,7 +20,7 @@ from loaderkit._runtime.transport.exceptions import unpack_exception
 from loaderkit.errors import ClusterError
 
 from .attempts import new_attempts, remove_attempts
-from .cluster import REFUSE, ClusterWork
+from .cluster import ClusterWork
 from .cluster_task import Answer, pack_program
 from .shard_jobs import ShardJobs
 from .shard_result import ShardResult
@@ -42,30 +43,29 @@ def cluster_results(jobs: ShardJobs, shards: Sequence[range], work: ClusterWork)
     An error of the user's function is raised in its place, as one machine does; ClusterError where a host is refused,
     a task was lost again and again, or the driver has ended.
     """
-    results: dict[int, ShardResult | Exception] = {}
+    done = {shard: result for shard in range(len(jobs)) if (result := jobs.finished(shard)) is not None}
+    results: dict[int, ShardResult | Exception] = {**done}
     folder = os.path.dirname(jobs.files[0]) if jobs.files else None
     with contextlib.ExitStack() as stack:
         run: _Run | None = None
+        if len(done) < len(jobs):
+            attempts = None if folder is None else new_attempts(folder)
+            if folder is not None:
+                stack.callback(remove_attempts, folder)
+            program = pack_program(work, jobs.make, len(jobs), attempts)
+            driver = stack.enter_context(Driver(work.cluster.driver, work.cluster.settings(), program))
+            run = _Run(jobs, shards, work, driver, results, iter(sorted({*range(len(jobs))} - done.keys())))
         for shard in range(len(jobs)):
-            if shard not in results and run is None:
-                if (found := jobs.finished(shard)) is not None:
-                    yield found
-                    continue
-                attempts = None if folder is None else new_attempts(folder)
-                if folder is not None:
-                    stack.callback(remove_attempts, folder)
-                program = pack_program(work, jobs.make, len(jobs), attempts)
-                driver = stack.enter_context(Driver(work.cluster.driver, work.cluster.settings(), program))
-                run = _Run(jobs, shards, work, driver, results, first=shard)
             while shard not in results:
                 assert run is not None
                 run.advance()
-            result = results.pop(shard)
-            if isinstance(result, Exception):
-                raise result
-            yield result
+            found = results.pop(shard)
+            if isinstance(found, Exception):
+                raise found
+            yield found
 
 
+@dataclass(slots=True)
 class _Run:
     """The tasks of a run: those under way, those lost, and the results that came.
 
@@ -73,62 +73,43 @@ class _Run:
         jobs, shards, work: as `cluster_results` has them.
         driver: has tasks done.
         results: gets them, by shard.
-        first: the first shard, which isn't done.
+        coming: the shards that aren't done, in order.
     """
 
-    def __init__(
-        self,
-        jobs: ShardJobs,
-        shards: Sequence[range],
-        work: ClusterWork,
-        driver: Driver,
-        results: dict[int, ShardResult | Exception],
-        first: int,
-    ) -> None:
-        self._jobs, self._shards, self._work, self._driver, self._results = (
-            jobs,
-            shards,
-            work,
-            driver,
-            results,
-        )
-        self._coming = itertools.chain((first,), self._unfinished(first + 1))
-        self._under_way: set[int] = set()
-        self._losses: Counter[int] = Counter()
-        self._numerics = numerics()
-        self._warned: set[str] = set()  # hosts
+    jobs: ShardJobs
+    shards: Sequence[range]
+    work: ClusterWork
+    driver: Driver
+    results: dict[int, ShardResult | Exception]
+    coming: Iterator[int]
+    under_way: set[int] = field(default_factory=set)
+    losses: Counter[int] = field(default_factory=Counter)
+    numerics: dict[str, str] = field(default_factory=numerics)
+    warned: set[str] = field(default_factory=set)  # hosts
 
     def advance(self) -> None:
         """Begins tasks, and waits for one event."""
-        for shard in itertools.islice(self._coming, _UNDER_WAY - len(self._under_way)):
-            self._under_way.add(shard)
-            self._driver.begin(shard)
-        if self._under_way:
-            self._handle(self._driver.next())
-
-    def _unfinished(self, first: int) -> Iterator[int]:
-        for shard in range(first, len(self._jobs)):
-            if (found := self._jobs.finished(shard)) is None:
-                yield shard
-            else:
-                self._results[shard] = found
+        for shard in itertools.islice(self.coming, _UNDER_WAY - len(self.under_way)):
+            self.under_way.add(shard)
+            self.driver.begin(shard)
+        self._handle(self.driver.next())
 
     def _handle(self, event: Event) -> None:
         shard = event.task
-        if shard not in self._under_way:  # READY, or a late attempt
+        if shard not in self.under_way:  # READY, or a late attempt
             return
-        self._losses[shard] += event.kind == LOST
-        if event.kind == LOST and self._losses[shard] <= _MOST_LOSSES:
+        self.losses[shard] += event.kind == LOST
+        if event.kind == LOST and self.losses[shard] <= _MOST_LOSSES:
             _log.info("shard %d is made again: %s", shard, event.body.decode())
-            self._driver.begin(shard)
+            self.driver.begin(shard)
             return
-        self._under_way.remove(shard)
+        self.under_way.remove(shard)
         if event.kind == ANSWER:
-            self._results[shard] = self._result(shard, Answer(*pickle.loads(event.body)))
+            self.results[shard] = self._result(shard, Answer(*pickle.loads(event.body)))
             return
-        keys = self._shards[shard]
-        self._results[shard] = ClusterError(
-            f"shard {shard}, records {keys.start} to {keys.stop - 1}, was lost {self._losses[shard]} times with the "
+        keys = self.shards[shard]
+        self.results[shard] = ClusterError(
+            f"shard {shard}, records {keys.start} to {keys.stop - 1}, was lost {self.losses[shard]} times with the "
             f"worker or the host that made it, at last: {event.body.decode()}. Does a record need more memory than "
             "memory= asks for, or end its process? What is done stays: the same call goes on"
         )
@@ -141,24 +122,24 @@ class _Run:
             return unpack_exception(answer.error)
         assert answer.made is not None
         fields, path = answer.made
-        if path is not None and self._jobs.files is not None:
+        if path is not None and self.jobs.files is not None:
             try:
-                os.replace(path, self._jobs.files[shard])
+                os.replace(path, self.jobs.files[shard])
             except FileNotFoundError:
                 raise ClusterError(
                     f"host {answer.host} has written {path}, which isn't there on this machine: path has to lie on "
                     "storage that all hosts share"
                 ) from None
-        return self._jobs.finish(shard, ShardResult(**fields))
+        return self.jobs.finish(shard, ShardResult(**fields))
 
     def _compare_bits(self, answer: Answer) -> None:
         """Of libraries, too, that were loaded for the first shards only."""
-        others = other_numerics(self._numerics, answer.numerics)
-        self._numerics = answer.numerics | self._numerics
-        if not others or answer.host in self._warned:
+        others = other_numerics(self.numerics, answer.numerics)
+        self.numerics = answer.numerics | self.numerics
+        if not others or answer.host in self.warned:
             return
         told = f"{', '.join(others)} on host {answer.host} computes other last bits than on this machine or other hosts"
-        if self._work.cluster.other_cpus == REFUSE:
+        if self.work.cluster.other_cpus == "refuse":
             raise ClusterError(f"{told}, as on another kind of processor; other_cpus='warn' takes them")
-        self._warned.add(answer.host)
+        self.warned.add(answer.host)
         _log.warning("%s; its shards may differ in them", told)

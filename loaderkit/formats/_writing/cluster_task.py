@@ -30,8 +30,7 @@ from loaderkit._source.fingerprint import fingerprint_of
 from loaderkit._source.protocol import read_record
 from loaderkit.errors import FileChangedError, TransportError
 
-from .attempts import attempt_path
-from .cluster import REFUSE, ClusterWork
+from .cluster import ClusterWork
 from .shard_jobs import make_file, shard_notes
 from .shard_result import ShardResult
 
@@ -75,7 +74,7 @@ def pack_program(work: ClusterWork, make: Make | None, shards: int, attempts: st
         )
     facts = {
         "versions": {"loaderkit": __version__, "numpy": np.__version__, **work.libraries},
-        "numerics": numerics() if work.cluster.other_cpus == REFUSE or make is None else {},
+        "numerics": numerics() if work.cluster.other_cpus == "refuse" or make is None else {},
         "fingerprint": fingerprint_of(work.source),
         "attempts": attempts,
         "shards": shards,
@@ -143,7 +142,7 @@ class _Program:
     def _made(self, shard: int) -> tuple[ShardResult, str | None]:
         if self.facts["attempts"] is None:
             return self._make(shard, None), None
-        path = attempt_path(self.facts["attempts"], shard)
+        path = os.path.join(self.facts["attempts"], f"{shard:05d}-{os.urandom(8).hex()}")
         try:
             return make_file(self._make, shard, path), path
         except BaseException:

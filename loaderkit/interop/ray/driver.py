@@ -14,7 +14,6 @@ from loaderkit._runtime.start.driver import ANSWER, LOST, Event, serve
 from loaderkit.errors import ClusterError
 
 _MEASURED_BYTES = 16 << 20  # that go to a host for its speed
-_NODE_SECONDS = 60.0  # for a host to answer at all
 
 
 class RayTasks:
@@ -54,28 +53,20 @@ class RayTasks:
         self._program = ray.put(np.frombuffer(program, np.uint8))
         self._do, self._length = _functions()
         self._task = ray.remote(self._do).options(max_retries=0, **settings["options"])
-        self._under_way: dict[Any, tuple[int, float]] = {}  # by the object of the answer: task, since when
+        self._under_way: dict[Any, int] = {}  # tasks, by the object of the answer
 
     def begin(self, task: int) -> None:
         """Begins a task."""
         call = self._on_node(self._do, task) if self._nodes else self._task
         # In a list it isn't fetched by Ray, but by processes that don't have it.
-        answer = call.remote([self._program], self._digest, task)
-        self._under_way[answer] = (task, time.monotonic())
+        self._under_way[call.remote([self._program], self._digest, task)] = task
 
     def events(self, seconds: float) -> list[Event]:
         """Answers, and tasks that were lost."""
         if not self._ray.wait([*self._under_way], num_returns=1, timeout=seconds)[0]:
-            return self._silent()
+            return []
         ready, _ = self._ray.wait([*self._under_way], num_returns=len(self._under_way), timeout=0)
-        return [self._event(answer, self._under_way.pop(answer)[0]) for answer in ready]
-
-    def _silent(self) -> list[Event]:
-        late = [
-            each for each, (_, since) in self._under_way.items() if time.monotonic() - since > _NODE_SECONDS
-        ]
-        text = f"no answer in {_NODE_SECONDS:.0f} s".encode()
-        return [Event(LOST, self._under_way.pop(each)[0], text) for each in late if self._nodes]
+        return [self._event(answer, self._under_way.pop(answer)) for answer in ready]
 
     def _event(self, answer: Any, task: int) -> Event:
         try:

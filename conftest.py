@@ -88,6 +88,7 @@ LONG_FILES = {
     "tests/interop/test_grain_takeover.py",
     "tests/interop/test_jax_processes.py",
     "tests/interop/test_jax_training.py",
+    "tests/interop/test_ray_map.py",
     "tests/offline/test_measure.py",
     "tests/runtime/test_interrupts.py",
     "tests/runtime/test_worker_losses.py",

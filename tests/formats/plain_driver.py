@@ -12,7 +12,9 @@ from typing import Any
 from loaderkit._base.system.platform import dying_with_parent_thread
 from loaderkit._runtime.start.driver import ANSWER, LOST, Event, serve
 from loaderkit.errors import ClusterError
+from loaderkit.formats import map_shards  # noqa: F401 - once, not in each process
 from loaderkit.formats._writing.cluster_task import do
+from loaderkit.formats.tar import writer  # noqa: F401 - as above
 
 
 @dataclass

@@ -118,6 +118,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["here", "there"])
 def test_a_run_that_was_killed_goes_on_at_the_other_place(tmp_path, first):
     """What was done isn't done again; the function is one of a script."""

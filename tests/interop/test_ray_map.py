@@ -18,16 +18,19 @@ import pytest
 import loaderkit as lk
 from loaderkit.cli import main
 
-if importlib.util.find_spec("ray") is None:
-    pytest.skip("needs Ray", allow_module_level=True)
-
 HERE = Path(__file__).parent
 PATIENCE_S = 60
+
+
+def needs_ray():
+    if importlib.util.find_spec("ray") is None:
+        pytest.skip("needs Ray")
 
 
 @pytest.fixture(scope="module")
 def nodes():
     """The process of ray_nodes.py, with `address` and `second`, the id of a node."""
+    needs_ray()
     path = os.pathsep.join([str(HERE.parents[1]), str(HERE)])
     # How long Ray waits for a head that is lost; a minute is its own.
     environment = {**os.environ, "PYTHONPATH": path, "RAY_gcs_rpc_server_reconnect_timeout_s": "2"}
@@ -127,6 +130,23 @@ def start(folder, nodes, function, name):
     )
 
 
+def test_without_ray_the_extra_is_named(monkeypatch):
+    """Where the hosts are named, not when the first task begins."""
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ImportError, match=r"^lk.interop.ray.Tasks needs ray: pip install '.\[ray\]'"):
+        lk.interop.ray.Tasks()
+
+
+@pytest.mark.parametrize("wrong", [{"num_cpus": -1}, {"other_cpus": "no"}, {"address": "ray://a:1"}])
+def test_arguments_that_mean_nothing(wrong):
+    """The argument is named, with what it may be."""
+    needs_ray()
+    ((name, value),) = wrong.items()
+    with pytest.raises(ValueError, match=rf"^{name}: expected .*, got {value!r}"):
+        lk.interop.ray.Tasks(**wrong)
+
+
+@pytest.mark.slow
 def test_doctor_has_a_line_for_each_host(nodes, tmp_path, capfd):
     """What it has and how fast it is, and whether it finds the data."""
     (tmp_path / "x.txt").write_text("a\nb\n")
@@ -148,6 +168,7 @@ def test_doctor_has_a_line_for_each_host(nodes, tmp_path, capfd):
         assert host["text"].endswith(f"the same last bits as here; finds {tmp_path / 'x.txt'}")
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_the_tasks_and_one_machine_goes_on(nodes, tmp_path):
     """No process is left, and no attempt; two shards are done."""
     with start(tmp_path, nodes, STUCK, "out") as run:
@@ -178,6 +199,7 @@ def write_here(path):
     )
 
 
+@pytest.mark.slow
 def test_what_a_node_and_a_worker_were_making_is_made_again(nodes, tmp_path):
     """Both are killed; the files are those of one machine. After it the cluster has one node."""
     with start(tmp_path, nodes, DYING, "out") as run:
@@ -189,6 +211,7 @@ def test_what_a_node_and_a_worker_were_making_is_made_again(nodes, tmp_path):
     assert files(tmp_path / "out") == files(tmp_path / "expected") and len(files(tmp_path / "out")) == 4
 
 
+@pytest.mark.slow
 def test_a_lost_head_is_an_error(nodes, tmp_path):
     """Ray ends the process that uses it, without an exception; it isn't the caller's."""
     with start(tmp_path, nodes, STUCK, "out") as run:

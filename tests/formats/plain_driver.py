@@ -4,6 +4,7 @@ An attempt that is stopped counts as lost. It goes on once the next one has answ
 """
 
 import os
+import pickle
 import signal
 import time
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from loaderkit._base.system.platform import dying_with_parent_thread
 from loaderkit._runtime.start.driver import ANSWER, LOST, Event, serve
 from loaderkit.errors import ClusterError
 from loaderkit.formats import map_shards  # noqa: F401 - once, not in each process
-from loaderkit.formats._writing.cluster_task import do
+from loaderkit.formats._writing.cluster_task import Answer, do
 from loaderkit.formats.tar import writer  # noqa: F401 - as above
 
 
@@ -33,7 +34,7 @@ class PlainTasks:
     """As `RayTasks`.
 
     settings: "die" names a task at which the driver is killed, "fail" an error of it; "unseen" a path that isn't there
-    for its tasks; "goes_on" says whether what was stopped goes on, "survive"
+    for its tasks; "numerics" what they compute; "goes_on" says whether what was stopped goes on, "survive"
     whether it may outlive the driver.
     """
 
@@ -65,7 +66,9 @@ class PlainTasks:
             if status:
                 found.append(Event(LOST, attempt.task, f"status {status}".encode()))
                 continue
-            found.append(Event(ANSWER, attempt.task, attempt.answer()))
+            answer = Answer(*pickle.loads(attempt.answer()))
+            answer.numerics.update(self.settings.get("numerics", {}))
+            found.append(Event(ANSWER, attempt.task, pickle.dumps(tuple(answer))))
             if (
                 self.settings.get("goes_on", True)
                 and (late := self.stopped.pop(attempt.task, None)) is not None

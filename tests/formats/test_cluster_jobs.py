@@ -298,6 +298,17 @@ def test_commands_have_a_cluster_make_their_shards(tmp_path, monkeypatch, capfd)
         assert told in "".join(capfd.readouterr())
 
 
+def test_bits_that_show_behind_a_shard_only_are_compared_too(tmp_path, caplog):
+    """As of a library that the function imports: it is refused, or a warning once a host."""
+    how = {"numerics": {"numpy": "0"}}
+    told = f"numpy on host {os.uname().nodename} computes other last bits than on this machine or other hosts"
+    with pytest.raises(ClusterError, match=f"^{told}.*; other_cpus='warn' takes them"):
+        mapped(lambda x: {"x": x}, tmp_path / "out", cluster=PlainCluster(how=how))
+    assert not [*tmp_path.rglob("*.done")]
+    mapped(lambda x: {"x": x}, tmp_path / "out", cluster=PlainCluster("warn", how=how))
+    assert caplog.text.count(told) == 1 and len(files(tmp_path / "out")) == 4
+
+
 def test_what_cannot_go_to_a_cluster_is_named_here(tmp_path):
     """No process is started for it."""
     held = threading.Lock()

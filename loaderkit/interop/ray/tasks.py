@@ -3,7 +3,7 @@
 import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from loaderkit._base.extras import missing_library
 
@@ -32,6 +32,8 @@ class Tasks:
     'refuse'
     """
 
+    driver: ClassVar[str] = "loaderkit.interop.ray.driver"  # the module of the process that talks to Ray
+
     num_cpus: float = 1
     memory: int | None = None
     resources: Mapping[str, float] | None = None
@@ -48,11 +50,6 @@ class Tasks:
             raise ValueError(f"other_cpus: expected 'refuse' or 'warn', got {self.other_cpus!r:.80}")
         if "://" in self.address or self.address in ("", "local"):
             raise ValueError(f"address: expected {_ADVICE}, got {self.address!r:.80}")
-
-    @property
-    def driver(self) -> str:
-        """The module of the process that talks to Ray."""
-        return "loaderkit.interop.ray.driver"
 
     def settings(self) -> dict[str, Any]:
         """Of that process."""

@@ -38,7 +38,7 @@ import pytest_timeout
 # Files of the package that import a library which the extra `test` lacks; their doctests need it.
 collect_ignore = [
     f"loaderkit/interop/{name}.py"
-    for name, library in {"torch": "torch", "tf": "tensorflow"}.items()
+    for name, library in {"torch": "torch", "tf": "tensorflow", "ray/tasks": "ray"}.items()
     if importlib.util.find_spec(library) is None
 ]
 os.environ.setdefault("KERAS_BACKEND", "jax")  # read when keras is imported

@@ -28,7 +28,7 @@ class Tasks:
 
     ImportError naming the extra where Ray isn't installed, ValueError for an argument that means nothing.
 
-    >>> Tasks(num_cpus=2).other_cpus  # doctest: +SKIP
+    >>> Tasks(num_cpus=2).other_cpus
     'refuse'
     """
 

@@ -120,14 +120,19 @@ def doubled(record):
 
 
 def start(folder, nodes, function, name):
+    """A script that maps on the cluster; its stderr goes to a file, which no output of Ray fills."""
     script = folder / f"{name}.py"
     script.write_text(SCRIPT.format(function=function))
-    return subprocess.Popen(
-        [sys.executable, str(script), str(folder), nodes.address, nodes.second, name],
-        env={**os.environ, "PYTHONPATH": str(HERE.parents[1]), "RAY_gcs_rpc_server_reconnect_timeout_s": "2"},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    with (folder / "stderr").open("w") as stderr:
+        return subprocess.Popen(
+            [sys.executable, str(script), str(folder), nodes.address, nodes.second, name],
+            env={
+                **os.environ,
+                "PYTHONPATH": str(HERE.parents[1]),
+                "RAY_gcs_rpc_server_reconnect_timeout_s": "2",
+            },
+            stderr=stderr,
+        )
 
 
 def test_without_ray_the_extra_is_named(monkeypatch):
@@ -176,7 +181,10 @@ def test_ctrl_c_ends_the_tasks_and_one_machine_goes_on(nodes, tmp_path):
         wait_for(lambda: all(each.exists() for each in (tmp_path / "stuck", *done)), run)
         worker = os.pidfd_open(int((tmp_path / "stuck").read_text()))
         run.send_signal(signal.SIGINT)
-        assert run.wait(PATIENCE_S) == -signal.SIGINT and "KeyboardInterrupt" in run.stderr.read()
+        assert (
+            run.wait(PATIENCE_S) == -signal.SIGINT
+            and "KeyboardInterrupt" in (tmp_path / "stderr").read_text()
+        )
     assert select.select([worker], [], [], PATIENCE_S)[0]
     os.close(worker)
     assert not (tmp_path / "out.partial/attempts").exists()
@@ -205,7 +213,7 @@ def test_what_a_node_and_a_worker_were_making_is_made_again(nodes, tmp_path):
     with start(tmp_path, nodes, DYING, "out") as run:
         wait_for((tmp_path / "second").exists, run)
         tell(nodes, "kill")
-        assert run.wait(PATIENCE_S) == 0, run.stderr.read()
+        assert run.wait(PATIENCE_S) == 0, (tmp_path / "stderr").read_text()
     assert (tmp_path / "worker").exists()
     write_here(tmp_path / "expected")
     assert files(tmp_path / "out") == files(tmp_path / "expected") and len(files(tmp_path / "out")) == 4
@@ -218,5 +226,8 @@ def test_a_lost_head_is_an_error(nodes, tmp_path):
         wait_for((tmp_path / "stuck").exists, run)
         tell(nodes, "behead")
         assert run.wait(PATIENCE_S) == 1
-        assert "ClusterError: the process that drives the cluster ended with exit code" in run.stderr.read()
+        assert (
+            "ClusterError: the process that drives the cluster ended with exit code"
+            in (tmp_path / "stderr").read_text()
+        )
     assert not (tmp_path / "out.partial/attempts").exists()

@@ -42,8 +42,8 @@ class RayTasks:
             )
         except (ConnectionError, RuntimeError, ValueError, TypeError) as error:
             raise ClusterError(
-                f"no Ray cluster can be used at address {settings['address']!r}: {text_of(error)}. `ray start --head` "
-                "on one host starts one, and `ray start --address=HOST:PORT` adds others"
+                f"no Ray cluster can be used at address {settings['address']!r}: {text_of(error).rstrip('.')}. "
+                "`ray start --head` on one host starts one, and `ray start --address=HOST:PORT` adds others"
             ) from error
         nodes = [node for node in ray.nodes() if node["Alive"]] if settings.get("nodes") else []
         self._nodes: list[str] = [node["NodeID"] for node in nodes]
@@ -78,7 +78,7 @@ class RayTasks:
                 return Event(LOST, task, text_of(error.cause).encode())
             raise ClusterError(text_of(error.cause)) from error
         except Exception as error:  # noqa: BLE001 - Ray has many: of a worker, a host, memory
-            told = (text_of(error).strip().splitlines() or [""])[0]
+            told = (text_of(error).strip().splitlines() or [""])[0].rstrip(".")
             return Event(LOST, task, f"{type(error).__name__}: {told}".encode())
         return Event(ANSWER, task, body)
 

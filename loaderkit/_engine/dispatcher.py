@@ -18,7 +18,10 @@ Memory comes back by several calls: `Slots.free` gives a slot back; `Slots.let_g
 ends all its uses.
 
 Only the task that a lost worker had begun is suspected (see in_flight.py). A suspect is assigned to an idle worker, and
-alone. Nothing is assigned before it.
+alone. Nothing is assigned to a worker of this machine before it.
+
+Workers elsewhere, on other machines, only read records: what needs earlier outputs, and suspects, are done here. Their
+losses say nothing of a record, and count for nothing; but a task that may have been the reason is done here.
 
 Closing a stream while tasks of it are out keeps the bytes that they may touch until the last of them is done.
 
@@ -27,7 +30,7 @@ and nothing can be freed does the error reach the stream's user, after everythin
 """
 
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -39,7 +42,7 @@ from .outputs import Outputs
 from .pace import Pace
 from .scheduler import NO_RECORDS, Records, Scheduler
 from .slots import Slots
-from .task import Discarded, MakeBatch, Outcome, Ready, Slot, Task, TaskResult, failed, inputs_of, targets_of
+from .task import Discarded, Outcome, Ready, Slot, Task, TaskResult, failed, inputs_of, targets_of
 
 WorkerId = Hashable
 StreamId = Hashable
@@ -70,19 +73,33 @@ class Dispatcher:
         outputs: what tasks made.
         pace: how long things take.
         max_restarts: workers that may be lost at the same records before that is an error.
+        most_elsewhere: bytes of slots that workers elsewhere are to write, after which they get no further task; None
+            for any number.
     """
 
-    def __init__(self, *, slots: Slots | None, outputs: Outputs, pace: Pace, max_restarts: int) -> None:
+    def __init__(
+        self,
+        *,
+        slots: Slots | None,
+        outputs: Outputs,
+        pace: Pace,
+        max_restarts: int,
+        most_elsewhere: int | None = None,
+    ) -> None:
         self._slots = slots
         self._outputs = outputs
         self._pace = pace
         self._max_restarts = max_restarts
+        self._most_elsewhere = most_elsewhere
         self._streams: dict[StreamId, Scheduler] = {}
         self._turn: deque[StreamId] = deque()
         self._no_memory: dict[StreamId, tuple[MemoryError, int]] = {}  # and `_times_freed` by then
         self._closing: dict[StreamId, _ClosingStream] = {}
         self._workers: dict[WorkerId, dict[int, InFlightTask]] = {}  # the tasks of each, oldest first
-        self._free = FreeWorkers()  # all of them but those that have a suspect or are retired
+        # All of them but those that have a suspect or are retired: of this machine, and elsewhere.
+        self._free, self._free_elsewhere = FreeWorkers(), FreeWorkers()
+        self._elsewhere: dict[WorkerId, Callable[[], int]] = {}  # and how many tasks each may have
+        self._nbytes_elsewhere = 0  # of slots that are to be written from there
         self._retired: set[WorkerId] = set()
         # What workers that can't be stopped may write to: held until `release`.
         self._fenced_slots: dict[WorkerId, list[Slot]] = {}
@@ -149,12 +166,24 @@ class Dispatcher:
 
     # --- workers ------------------------------------------------------------------------------------------------
 
-    def ready(self, worker: WorkerId) -> None:
-        """A new worker can be assigned tasks."""
+    def ready(self, worker: WorkerId, *, elsewhere: Callable[[], int] | None = None) -> None:
+        """A new worker can be assigned tasks.
+
+        Args:
+            worker: which.
+            elsewhere: of a worker on another machine: how many tasks it may have.
+        """
         if worker in self._workers:
             raise ValueError(f"worker {worker!r} is ready already")
         self._workers[worker] = {}
-        self._free.put(worker, 0)
+        if elsewhere is not None:
+            self._elsewhere[worker] = elsewhere
+        self._put(worker)
+
+    def _put(self, worker: WorkerId) -> None:
+        (self._free_elsewhere if worker in self._elsewhere else self._free).put(
+            worker, len(self._workers[worker])
+        )
 
     def retire(self, worker: WorkerId) -> None:
         """A worker is given no further task; it may end as soon as it is done with those that it has."""
@@ -163,47 +192,75 @@ class Dispatcher:
 
     def assign(self) -> Assignment | None:
         """The next task, and the worker that is to do it; None while no worker has room or there is no task."""
-        worker = self._free.least()
-        if worker is None or not self._has_room(worker):
+        here, there = self._with_room(self._free), self._with_room(self._free_elsewhere)
+        if self._to_redo and here is not None:
+            if not self._to_redo[0].suspect:
+                return self._assigned(here, self._to_redo.popleft())
+            if not self._workers[here]:
+                return self._assigned(here, self._to_redo.popleft())
+            here = None  # until a worker is idle
+        if there is not None:
+            for queued in self._to_redo:
+                if not queued.stays_here:
+                    self._to_redo.remove(queued)
+                    return self._assigned(there, queued)
+        if here is None and there is None:
             return None
-        if self._to_redo and self._to_redo[0].suspect and self._workers[worker]:
-            return None  # until a worker is idle
-        if self._to_redo:
-            in_flight = self._to_redo.popleft()
-        else:
-            for _ in range(len(self._turn)):
-                stream = self._turn[0]
-                self._turn.rotate(-1)
-                if self._starves(stream):
-                    continue
-                try:
-                    next_task = self._streams[stream].next_task()
-                except MemoryError as error:
-                    self._no_memory[stream] = (error, self._times_freed)
-                    continue
-                self._no_memory.pop(stream, None)
-                if next_task is not None:
-                    in_flight = InFlightTask(stream, next_task)
-                    break
-            else:
-                return None
-        task = in_flight.task
-        if (
-            isinstance(task, MakeBatch)
-            and not in_flight.suspect
-            and self._latest in self._free
-            and self._has_room(self._latest)
-        ):
-            worker = self._latest  # the user waits for a batch: it isn't queued behind a slow record
-        self._workers[worker][task.id] = in_flight
+        while (in_flight := self._next_new()) is not None:
+            worker = here
+            if not in_flight.stays_here:
+                if here is None or (there is not None and self._has_fewer(there, here)):
+                    worker = there
+            elif here is None:
+                self._to_redo.append(in_flight)  # until a worker of this machine has room
+                continue
+            elif self._latest in self._free and self._has_room(self._latest):
+                worker = self._latest  # the user waits for a batch: it isn't queued behind a slow record
+            return self._assigned(worker, in_flight)
+        return None
+
+    def _with_room(self, free: FreeWorkers) -> WorkerId:
+        """The worker with the fewest tasks, None where none has room."""
+        worker = free.least()
+        return worker if worker is not None and self._has_room(worker) else None
+
+    def _has_fewer(self, worker: WorkerId, other: WorkerId) -> bool:
+        return len(self._workers[worker]) < len(self._workers[other])
+
+    def _next_new(self) -> InFlightTask | None:
+        """The next task that a stream has, in turn."""
+        for _ in range(len(self._turn)):
+            stream = self._turn[0]
+            self._turn.rotate(-1)
+            if self._starves(stream):
+                continue
+            try:
+                next_task = self._streams[stream].next_task()
+            except MemoryError as error:
+                self._no_memory[stream] = (error, self._times_freed)
+                continue
+            self._no_memory.pop(stream, None)
+            if next_task is not None:
+                return InFlightTask(stream, next_task)
+        return None
+
+    def _assigned(self, worker: WorkerId, in_flight: InFlightTask) -> Assignment:
+        self._workers[worker][in_flight.task.id] = in_flight
+        if worker in self._elsewhere:
+            in_flight.nbytes_elsewhere = _nbytes_of(in_flight.task)
+            self._nbytes_elsewhere += in_flight.nbytes_elsewhere
         if in_flight.suspect:
             self._free.remove(worker)
         else:
-            self._free.put(worker, len(self._workers[worker]))
+            self._put(worker)
         return Assignment(worker, in_flight.stream, in_flight.to_do(), in_flight.attempt, in_flight.suspect)
 
     def _has_room(self, worker: WorkerId) -> bool:
-        return len(self._workers[worker]) < self._pace.tasks_ahead()
+        tasks = len(self._workers[worker])
+        if worker not in self._elsewhere:
+            return tasks < self._pace.tasks_ahead()
+        limit = self._most_elsewhere
+        return tasks < self._elsewhere[worker]() and (limit is None or self._nbytes_elsewhere < limit)
 
     def done(self, worker: WorkerId, task: int, attempt: int, result: TaskResult | Discarded) -> bool:
         """A worker has finished a task. False if that attempt isn't the current one: nothing changed."""
@@ -265,13 +322,19 @@ class Dispatcher:
             late: whether it is lost because it took too long.
         """
         lost = list(self._workers.pop(worker, {}).values())
-        self._free.remove(worker)
+        elsewhere = self._elsewhere.pop(worker, None) is not None
+        (self._free_elsewhere if elsewhere else self._free).remove(worker)
         self._retired.discard(worker)
         for in_flight in reversed(lost):
             in_flight.attempt += 1
-            redo = in_flight.task.id != begun or in_flight.lose(
-                reason, at, instead, max_restarts=self._max_restarts, retry=retry, late=late
-            )
+            redo = True
+            if elsewhere:
+                self._nbytes_elsewhere -= in_flight.nbytes_elsewhere
+                in_flight.lose_elsewhere(at_work=in_flight is lost[0])
+            elif in_flight.task.id == begun:
+                redo = in_flight.lose(
+                    reason, at, instead, max_restarts=self._max_restarts, retry=retry, late=late
+                )
             if in_flight.stream in self._closing:
                 self._discard(in_flight)
             elif redo:
@@ -280,6 +343,17 @@ class Dispatcher:
             else:
                 self._end_task(in_flight, in_flight.given_up())
         return [in_flight.task for in_flight in lost]
+
+    def withdraw(self, worker: WorkerId, task: int, attempt: int) -> bool:
+        """A worker elsewhere takes too long for a task that is waited for: it is done here. False if it isn't out."""
+        in_flight = self._current(worker, task, attempt)
+        if in_flight is None or in_flight.stream in self._closing:
+            return False
+        self._take_from(worker, task)
+        in_flight.attempt += 1
+        in_flight.local = True
+        self._to_redo.appendleft(in_flight)
+        return True
 
     def fence(self, worker: WorkerId) -> None:
         """Holds the slots of a worker that cannot be stopped until `release` is called; `take_back` its tasks then."""
@@ -327,9 +401,11 @@ class Dispatcher:
         return in_flight if in_flight is not None and in_flight.attempt == attempt else None
 
     def _take_from(self, worker: WorkerId, task: int) -> None:
-        del self._workers[worker][task]
+        in_flight = self._workers[worker].pop(task)
+        if worker in self._elsewhere:
+            self._nbytes_elsewhere -= in_flight.nbytes_elsewhere
         if worker not in self._retired:  # one that had a suspect, which is its only task, is free again
-            self._free.put(worker, len(self._workers[worker]))
+            self._put(worker)
 
     def _end_task(self, in_flight: InFlightTask, result: TaskResult) -> None:
         task, stream = in_flight.task, in_flight.stream
@@ -365,3 +441,14 @@ class Dispatcher:
             self._slots.free(slot)
         for task in closing.outputs:
             self._outputs.forget(task)
+
+
+def _nbytes_of(task: Task) -> int:
+    """Bytes of the slots, as far as they are this task's."""
+    reserve = 0 if task.reserve is None else task.reserve.nbytes
+    shares = (
+        target.slot.nbytes * target.rows // target.batch
+        for target in targets_of(task)
+        if target.slot is not None
+    )
+    return reserve + sum(shares)

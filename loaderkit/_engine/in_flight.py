@@ -36,6 +36,9 @@ class InFlightTask:
     lost_at        the index of the record at which the last one was lost, None where that isn't known
     instead        index and record key of what was read there instead of a bad record, None where it was its own
     records_left   how many of its first records are still done; `error` follows them
+    remote_losses  workers elsewhere lost while they had it
+    local          only a worker of this machine is given it
+    nbytes_elsewhere   bytes of its slots that a worker elsewhere is to write
     """
 
     stream: Hashable
@@ -48,6 +51,22 @@ class InFlightTask:
     instead: tuple[int, int] | None = None
     records_left: int | None = None
     error: WorkerError | None = None
+    remote_losses: int = 0
+    local: bool = False
+    nbytes_elsewhere: int = 0
+
+    def lose_elsewhere(self, *, at_work: bool) -> None:
+        """A worker elsewhere was lost that had it: nothing is held against it, but it must not lose them all.
+
+        at_work: whether it was, or may have been, what that worker was doing.
+        """
+        self.remote_losses += 1
+        self.local = self.local or at_work or self.remote_losses > 1
+
+    @property
+    def stays_here(self) -> bool:
+        """Whether only a worker of this machine can do it: outputs that a batch is made of lie here."""
+        return self.local or self.suspect or isinstance(self.task, MakeBatch)
 
     def lose(
         self,

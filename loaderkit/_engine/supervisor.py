@@ -88,10 +88,13 @@ class _Entry(Generic[W]):
     was_ready: bool = False
     killed_at: float = 0.0
     late: str = ""  # why it was killed for being late
+    elsewhere: bool = False  # on another machine: it came by itself, and its loss counts for nothing
 
 
 class WorkerSupervisor(Generic[W]):
     """Decides what becomes of the workers of a pool; W is what the pool keeps of each, and isn't looked at.
+
+    Workers of other machines arrive and are lost at any time, beside the `worker_count` of this one.
 
     Args:
         worker_count: how many there should be, until `resize`.
@@ -171,12 +174,26 @@ class WorkerSupervisor(Generic[W]):
         return StartWorker(self._next_number) if self._staying() < self.wanted else None
 
     def _staying(self) -> int:
-        return sum(entry.state in _STAYING for entry in self._entries.values())
+        return sum(entry.state in _STAYING and not entry.elsewhere for entry in self._entries.values())
+
+    def _ready_here(self) -> dict[int, W]:
+        return {
+            number: entry.worker
+            for number, entry in self._entries.items()
+            if entry.state is READY and not entry.elsewhere
+        }
+
+    def arrived(self, worker: W) -> int:
+        """A worker of another machine is there, and ready; returns its number."""
+        number = self._next_number
+        self._entries[number] = _Entry(worker, READY, was_ready=True, elsewhere=True)
+        self._next_number += 1
+        return number
 
     @property
     def missing(self) -> int:
         """How many of the workers that there should be aren't ready."""
-        return max(0, self.wanted - len(self._in_states((READY,))))
+        return max(0, self.wanted - len(self._ready_here()))
 
     def resize(self, worker_count: int) -> None:
         """There should be another number of workers from now on: `to_start` and `retire` say what follows."""
@@ -191,7 +208,7 @@ class WorkerSupervisor(Generic[W]):
             return {}  # called often
         too_many = self._staying() - self.wanted
         if too_many > 0:
-            for number in sorted(self._in_states((READY,)), reverse=True)[:too_many]:
+            for number in sorted(self._ready_here(), reverse=True)[:too_many]:
                 self._move(number, RETIRING)
         retiring = self._in_states((RETIRING,))
         self._may_retire = bool(retiring) or self._staying() > self.wanted
@@ -218,7 +235,8 @@ class WorkerSupervisor(Generic[W]):
     def task_finished(self, number: int) -> None:
         """A present worker finished a task: losses are counted anew."""
         assert self._entries[number].was_ready, f"worker {number}: expected one that got ready"
-        self._failed_starts = self._fruitless = 0
+        if not self._entries[number].elsewhere:
+            self._failed_starts = self._fruitless = 0
 
     def channel_closed(self, number: int, now: float) -> KillWorker:
         """A process reports nothing any more, and has not been seen to end."""
@@ -243,11 +261,14 @@ class WorkerSupervisor(Generic[W]):
         entry = self._move(number, RELEASED)
         if closing:
             return [DropTasks(number)]
+        late = bool(entry.late)
+        if entry.elsewhere:
+            return [WorkerLost(number, False, entry.late or reason, snapshot, None, True, late)]
+        lost = self._lost(number, entry.late or reason, snapshot, late=late, fenced=False)
         if entry.was_ready:
             self._fruitless += 1
         else:
             self._failed_starts += 1
-        lost = self._lost(number, entry.late or reason, snapshot, late=bool(entry.late), fenced=False)
         if self._failed_starts >= _FAILED_STARTS + self.wanted:
             return [lost, GiveUp("failed starts", self._failed_starts, reason)]
         if self._fruitless >= _FRUITLESS_LOSSES + (self._restarts + 1) * self.wanted:
@@ -335,7 +356,7 @@ class WorkerSupervisor(Generic[W]):
         return [
             number
             for number, entry in self._entries.items()
-            if entry.state is KILLED and now - entry.killed_at > FENCE_AFTER_SECONDS
+            if entry.state is KILLED and not entry.elsewhere and now - entry.killed_at > FENCE_AFTER_SECONDS
         ]
 
     def fence(self, number: int, snapshot: WorkerSnapshot) -> WorkerLost:

@@ -199,6 +199,8 @@ class World(Reach):
             int, list[int | None]
         ] = {}  # by task, the record of each; None where it isn't known
         self.retiring: set[int] = set()
+        self.elsewhere: set[int] = set()  # on other machines
+        self.lost_elsewhere: dict[int, int] = {}  # how often a task was lost there; 2 where it was at work
         self.fenced: dict[int, Hand] = {}  # workers that were fenced and may still write
         self.leases: list[Lease] = []
         self._numbers = 0
@@ -330,11 +332,16 @@ class World(Reach):
 
     # --- workers ------------------------------------------------------------------------------------------------
 
-    def hire(self) -> int:
+    def hire(self, *, elsewhere: bool = False) -> int:
         self._numbers += 1
         self.hands[self._numbers] = Hand()
-        self.dispatcher.ready(self._numbers)
+        if elsewhere:
+            self.elsewhere.add(self._numbers)
+        self.dispatcher.ready(self._numbers, elsewhere=self._tasks_elsewhere if elsewhere else None)
         return self._numbers
+
+    def _tasks_elsewhere(self) -> int:
+        return 2 * self.pace.tasks_ahead()
 
     def give(self) -> bool:
         """Gives one task out, if there is one."""
@@ -343,14 +350,17 @@ class World(Reach):
             return False
         hand = self.hands[assignment.worker]
         assert assignment.worker not in self.retiring
-        assert all(len(other.tasks) >= len(hand.tasks) for other in self._free_hands()) or isinstance(
-            assignment.task, MakeBatch
-        )
+        if assignment.worker in self.elsewhere:
+            assert not assignment.suspect and not isinstance(assignment.task, MakeBatch)
+            assert self.lost_elsewhere.get(assignment.task.id, 0) < 2
+        elif not isinstance(assignment.task, MakeBatch) and not self.elsewhere:
+            assert all(len(other.tasks) >= len(hand.tasks) for other in self._free_hands())
         assert not any(given.suspect for given in hand.tasks), "a suspect is alone"
         assert not (assignment.suspect and hand.tasks), "a suspect is alone"
         assert assignment.suspect == bool(self.losses.get(assignment.task.id) is not None)
         hand.tasks.append(assignment)
-        assert len(hand.tasks) <= self.pace.tasks_ahead()
+        elsewhere = assignment.worker in self.elsewhere
+        assert len(hand.tasks) <= (self._tasks_elsewhere() if elsewhere else self.pace.tasks_ahead())
         out = self.dispatcher.busy(assignment.worker)
         assert [task.id for task in out] == [given.task.id for given in hand.tasks]
         return True
@@ -363,6 +373,14 @@ class World(Reach):
     def retire(self, worker: int) -> None:
         self.retiring.add(worker)
         self.dispatcher.retire(worker)
+
+    def withdraw(self, worker: int, place: int) -> None:
+        """A worker elsewhere takes too long: it may still write to what isn't a slot, and report late."""
+        given = self.hands[worker].tasks[place]
+        if self.dispatcher.withdraw(worker, given.task.id, given.attempt):
+            del self.hands[worker].tasks[place]
+            self.stale.append((worker, given.task.id, given.attempt))
+            self.lost_elsewhere[given.task.id] = 2
 
     def leave(self) -> None:
         """Those that retire and have no task go."""
@@ -463,7 +481,11 @@ class World(Reach):
         self.retiring.discard(worker)
         self.stale += [(worker, a.task.id, a.attempt) for a in hand.tasks]
         task, index = None, None
-        if begun is not None:
+        if worker in self.elsewhere:
+            for place, a in enumerate(hand.tasks):
+                losses = self.lost_elsewhere.get(a.task.id, 0)
+                self.lost_elsewhere[a.task.id] = losses + (2 if place == 0 else 1)
+        elif begun is not None:
             assignment = hand.tasks[begun]
             task = assignment.task.id
             index = None if at is None else pick(assignment.task.indices.tolist(), at)
@@ -536,7 +558,8 @@ class World(Reach):
 
     def never_stuck(self, stream: int) -> None:
         """Where a worker waits and none has a task, there is something to hand out or a task to assign."""
-        if stream in self.ended or self.hands.keys() <= self.retiring or self.busy or self.pop(stream):
+        idle = not self.hands.keys() - self.retiring - self.elsewhere  # none that may do all tasks
+        if stream in self.ended or idle or self.busy or self.pop(stream):
             return
         assert self.give() or self.pop(stream), "stuck"
 

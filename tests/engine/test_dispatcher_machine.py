@@ -92,11 +92,24 @@ class EngineMachine(RuleBasedStateMachine):
     def hire(self):
         self.world.hire()
 
-    @precondition(lambda self: self.world.hands.keys() - self.world.retiring)
+    @precondition(lambda self: len(self.world.hands) < MOST_WORKERS)
+    @rule()
+    def arrive(self):
+        """A worker of another machine is there, which reads records only."""
+        self.world.hire(elsewhere=True)
+
+    @precondition(lambda self: any(worker in self.world.elsewhere for worker in self.world.busy))
+    @rule(data=st.data())
+    def withdraw(self, data):
+        worker = data.draw(st.sampled_from([one for one in self.world.busy if one in self.world.elsewhere]))
+        self.world.withdraw(worker, data.draw(st.integers(0, len(self.world.hands[worker].tasks) - 1)))
+
+    @precondition(lambda self: self.world.hands.keys() - self.world.retiring - self.world.elsewhere)
     @rule(data=st.data(), leave=st.booleans())
     def retire(self, data, leave):
         """There is one worker too many: it gets no further task, and leaves when it has none."""
-        self.world.retire(data.draw(st.sampled_from(sorted(self.world.hands.keys() - self.world.retiring))))
+        staying = self.world.hands.keys() - self.world.retiring - self.world.elsewhere
+        self.world.retire(data.draw(st.sampled_from(sorted(staying))))
         if leave:
             self.world.leave()
 
@@ -121,11 +134,13 @@ class EngineMachine(RuleBasedStateMachine):
         self.world.hire()
         self.world.give()
 
-    @precondition(lambda self: self.world.hands and len(self.world.fenced) < MOST_WORKERS)
+    @precondition(
+        lambda self: self.world.hands.keys() - self.world.elsewhere and len(self.world.fenced) < MOST_WORKERS
+    )
     @rule(data=st.data(), at=st.none() | st.integers(0, 99), retry=st.booleans())
     def fence(self, data, at, retry):
         """A worker is stuck and can't be ended: another is hired in its place."""
-        worker = data.draw(st.sampled_from(sorted(self.world.hands)))
+        worker = data.draw(st.sampled_from(sorted(self.world.hands.keys() - self.world.elsewhere)))
         self.world.fence(worker, begun=data.draw(self.places(worker)), at=at, retry=retry)
         self.world.hire()
 

@@ -54,6 +54,7 @@ class Modelled:
     quiet: float | None = None  # seconds without progress, None if it wasn't watched at the last look
     sign: At | None = None  # at the last look
     warned: bool = False
+    elsewhere: bool = False
 
     @property
     def watched(self):
@@ -89,6 +90,11 @@ class SupervisorMachine(RuleBasedStateMachine):
     def those(self, *states):
         return [number for number, worker in self.workers.items() if worker.state in states]
 
+    @property
+    def staying(self):
+        """Of this machine."""
+        return [number for number in self.those(*STAYING) if not self.workers[number].elsewhere]
+
     def in_a_row(self, what, broken_by):
         """How often something happened since something else did."""
         count = 0
@@ -105,7 +111,9 @@ class SupervisorMachine(RuleBasedStateMachine):
         assert isinstance(lost, WorkerLost) and (lost.number, lost.fenced) == (number, fenced)
         assert lost.late == worker.late and ("no sign of life" in lost.reason) == worker.late
         begun = next((task for task in worker.tasks if task.id == worker.at.task), None)
-        if not worker.late or self.restart_late:
+        if worker.elsewhere:
+            assert (lost.begun, lost.retry) == (None, True)
+        elif not worker.late or self.restart_late:
             assert lost.begun is begun
             assert lost.retry == (not (fenced and isinstance(begun, MakeBatch) and not self.killable))
         else:
@@ -114,7 +122,7 @@ class SupervisorMachine(RuleBasedStateMachine):
 
     # --- the life of a worker -------------------------------------------------------------------------------------
 
-    @precondition(lambda self: len(self.those(*STAYING)) < self.worker_count)
+    @precondition(lambda self: len(self.staying) < self.worker_count)
     @rule(fails=st.sampled_from([False, False, False, True]), ready=st.booleans(), tasks=st.integers(0, 2))
     def start(self, fails, ready, tasks):
         number = len(self.workers)
@@ -128,6 +136,16 @@ class SupervisorMachine(RuleBasedStateMachine):
             self.get_ready(number)
             for _ in range(tasks):
                 self.give_task(number, level=0, begun=tasks == 2)
+
+    @precondition(lambda self: self.killable)  # not beside threads
+    @rule(tasks=st.integers(0, 2))
+    def arrives(self, tasks):
+        """A worker of another machine; it is ready."""
+        number = self.supervisor.arrived(f"worker {len(self.workers)}")
+        assert number == len(self.workers)
+        self.workers[number] = Modelled("ready", got_ready=True, elsewhere=True)
+        for _ in range(tasks):
+            self.give_task(number, level=0, begun=tasks == 2)
 
     def get_ready(self, number):
         worker = self.workers[number]
@@ -170,7 +188,8 @@ class SupervisorMachine(RuleBasedStateMachine):
         del worker.tasks[0]
         worker.at = At(beats=worker.at.beats + 1)
         self.supervisor.task_finished(number)
-        self.history.append("done")
+        if not worker.elsewhere:
+            self.history.append("done")
 
     @precondition(lambda self: self.killable and self.those(*PRESENT, "fenced"))
     @rule(data=st.data())
@@ -197,6 +216,9 @@ class SupervisorMachine(RuleBasedStateMachine):
         else:
             lost, *given_up = decisions
             self.check_lost(lost, number, fenced=False)
+            if worker.elsewhere:
+                assert given_up == []
+                return
             self.history.append("died ready" if worker.got_ready else "died starting")
             starts = self.in_a_row("died starting", ("ready", "done"))
             fruitless = self.in_a_row("died ready", ("done",))
@@ -207,7 +229,7 @@ class SupervisorMachine(RuleBasedStateMachine):
             else:
                 assert given_up == []
 
-    @precondition(lambda self: self.killable and len(self.those(*STAYING)) < self.worker_count)
+    @precondition(lambda self: self.killable and len(self.staying) < self.worker_count)
     @rule(times=st.sampled_from([2, 12]), ready=st.booleans())
     def die_in_a_row(self, times, ready):
         """Whatever is started dies."""
@@ -233,7 +255,7 @@ class SupervisorMachine(RuleBasedStateMachine):
     @rule()
     def too_many_retire(self):
         for number in self.those("ready")[::-1]:
-            if len(self.those(*STAYING)) > self.worker_count:
+            if len(self.staying) > self.worker_count and not self.workers[number].elsewhere:
                 self.workers[number].state = "retiring"
         assert self.supervisor.retire() == {n: f"worker {n}" for n in self.those("retiring")}
 
@@ -334,7 +356,8 @@ class SupervisorMachine(RuleBasedStateMachine):
             self.check_lost(lost, number, fenced=True)
 
     def fence_overdue(self):
-        expected = [n for n in self.those("killed") if self.now - self.workers[n].killed_at > KILL]
+        here = [number for number in self.those("killed") if not self.workers[number].elsewhere]
+        expected = [n for n in here if self.now - self.workers[n].killed_at > KILL]
         assert self.supervisor.overdue(self.now) == expected
         for number in expected:
             lost = self.supervisor.fence(number, self.snapshot(number))
@@ -369,7 +392,7 @@ class SupervisorMachine(RuleBasedStateMachine):
                 assert self.supervisor.worker(number) == f"worker {number}"
         assert [*self.supervisor.workers] == self.those(*PRESENT)
         assert [*self.supervisor.fenced] == self.those("fenced")
-        wanted = len(self.those(*STAYING)) < self.worker_count
+        wanted = len(self.staying) < self.worker_count
         assert self.supervisor.to_start() == (StartWorker(len(self.workers)) if wanted else None)
 
 

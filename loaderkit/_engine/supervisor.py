@@ -58,6 +58,21 @@ class WorkerState(Enum):
 
 STARTING, READY, RETIRING, DISMISSED, KILLED, FENCED, RELEASED = WorkerState
 
+
+@dataclass(frozen=True, slots=True)
+class RestartPolicy:
+    """How many lost and late workers a user accepts.
+
+    restarts      workers that may be lost at the same records before that is an error
+    timeout       seconds that a worker may go without progress, None for any number
+    restart_late  whether a worker that takes longer is replaced; else that is an error
+    """
+
+    restarts: int
+    timeout: float | None
+    restart_late: bool
+
+
 # Which state may follow which, and by which event. `_move` refuses any other.
 NEXT_STATES: Mapping[WorkerState, frozenset[WorkerState]] = {
     # READY: it got ready. KILLED: it closed its channel, or was late (a process). FENCED: it was late (a thread).
@@ -99,13 +114,10 @@ class WorkerSupervisor(Generic[W]):
     Args:
         worker_count: how many there should be, until `resize`.
         killable: whether they can be killed: processes can, threads can't.
-        restarts: workers that may be lost at the same records before that is an error.
-        timeout: seconds that a worker may go without progress, None for any number.
-        restart_late: whether one that takes longer is replaced; else that is an error.
+        policy: how many lost and late ones are accepted.
 
-    >>> supervisor = WorkerSupervisor[str](
-    ...     worker_count=1, killable=True, restarts=1, timeout=None, restart_late=False
-    ... )
+    >>> policy = RestartPolicy(restarts=1, timeout=None, restart_late=False)
+    >>> supervisor = WorkerSupervisor[str](worker_count=1, killable=True, policy=policy)
     >>> supervisor.to_start()
     StartWorker(number=0)
     >>> supervisor.started(0, "the first process")
@@ -113,19 +125,16 @@ class WorkerSupervisor(Generic[W]):
     (True, <WorkerState.READY: 'ready'>, None)
     """
 
-    def __init__(
-        self, *, worker_count: int, killable: bool, restarts: int, timeout: float | None, restart_late: bool
-    ) -> None:
+    def __init__(self, *, worker_count: int, killable: bool, policy: RestartPolicy) -> None:
         self.wanted = worker_count
         self._killable = killable
-        self._restarts = restarts
-        self._restart_late = restart_late
+        self._policy = policy
         self._entries: dict[int, _Entry[W]] = {}  # all that aren't released
         self._next_number = 0
         self._may_retire = False  # since a `resize`, until all that were too many have gone
         self._failed_starts = 0  # in a row
         self._fruitless = 0  # ready workers lost since a task was finished
-        self._watch = StallWatch(warn=STALL_SECONDS, limit=timeout)
+        self._watch = StallWatch(warn=STALL_SECONDS, limit=policy.timeout)
         self.interval = self._watch.interval  # seconds from one look to the next
 
     # --- the registry -------------------------------------------------------------------------------------------
@@ -271,7 +280,7 @@ class WorkerSupervisor(Generic[W]):
             self._failed_starts += 1
         if self._failed_starts >= _FAILED_STARTS + self.wanted:
             return [lost, GiveUp("failed starts", self._failed_starts, reason)]
-        if self._fruitless >= _FRUITLESS_LOSSES + (self._restarts + 1) * self.wanted:
+        if self._fruitless >= _FRUITLESS_LOSSES + (self._policy.restarts + 1) * self.wanted:
             return [lost, GiveUp("fruitless", self._fruitless, reason)]
         return [lost]
 
@@ -342,7 +351,7 @@ class WorkerSupervisor(Generic[W]):
         if not stall.too_long:
             return [warning]
         reason = f"no sign of life for {stall.seconds:.3g} s ({doing})"
-        if not ready and not self._restart_late:
+        if not ready and not self._policy.restart_late:
             return [warning, GiveUp("late start", 1, reason)]
         if not self._killable:
             self._move(number, FENCED)
@@ -369,7 +378,7 @@ class WorkerSupervisor(Generic[W]):
         self, number: int, reason: str, snapshot: WorkerSnapshot, *, late: bool, fenced: bool
     ) -> WorkerLost:
         begun = snapshot.begun
-        retry = not late or self._restart_late
+        retry = not late or self._policy.restart_late
         if begun is None and snapshot.tasks and not retry:
             # Late before it began its oldest task; with on_worker_timeout='raise' that task gets the error.
             begun = snapshot.tasks[0]

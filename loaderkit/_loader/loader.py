@@ -17,10 +17,10 @@ from loaderkit._base.hints import refuse_foreign_method, refusing_foreign_argume
 from loaderkit._base.numbers import at_least, true_or_false
 from loaderkit._base.system.processor_level import checked_level
 from loaderkit._engine.stats.stats import Stats
+from loaderkit._engine.supervisor import RestartPolicy
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._order.sharding import Sharding
 from loaderkit._plan.seekable_plan import SeekablePlan
-from loaderkit._runtime.executors.restart_policy import RestartPolicy
 from loaderkit._runtime.worker.bad_record_handler import OnRecordError
 from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit._source.naming import namer_of

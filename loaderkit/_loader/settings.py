@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from loaderkit._engine.supervisor import RestartPolicy
 from loaderkit._order.sharding import NoSharding, Sharding
 from loaderkit._plan.bad_records import Tolerance
-from loaderkit._runtime.executors.restart_policy import RestartPolicy
 from loaderkit._runtime.worker.bad_record_handler import OnRecordError
 from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit._source.protocol import RandomAccessDataSource

@@ -17,6 +17,7 @@ from loaderkit._engine.supervisor import (
     RELEASED,
     RETIRING,
     STARTING,
+    RestartPolicy,
     WorkerState,
     WorkerSupervisor,
 )
@@ -59,9 +60,7 @@ def made(*, workers=WORKERS, restarts=1, timeout=5.0, restart_late=False, killab
     return WorkerSupervisor(
         worker_count=workers,
         killable=killable,
-        restarts=restarts,
-        timeout=timeout,
-        restart_late=restart_late,
+        policy=RestartPolicy(restarts, timeout, restart_late),
     )
 
 

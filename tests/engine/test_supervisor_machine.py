@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from loaderkit._engine.supervisor import WorkerState, WorkerSupervisor
+from loaderkit._engine.supervisor import RestartPolicy, WorkerState, WorkerSupervisor
 from loaderkit._engine.task import MakeBatch, Task
 from loaderkit._engine.worker_decisions import (
     DropTasks,
@@ -75,9 +75,7 @@ class SupervisorMachine(RuleBasedStateMachine):
         self.supervisor = WorkerSupervisor[str](
             worker_count=workers,
             killable=killable,
-            restarts=restarts,
-            timeout=timeout,
-            restart_late=restart_late,
+            policy=RestartPolicy(restarts, timeout, restart_late),
         )
         self.workers: dict[int, Modelled] = {}  # all that were ever started
         self.history: list[str] = []  # "ready", "done", "died starting", "died ready"

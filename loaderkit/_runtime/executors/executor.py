@@ -96,26 +96,26 @@ class Executor(abc.ABC):
 
     Args:
         program: what is run.
+        task_rows: rows of a task, None to adapt.
+        feeder: of the loader; it ends with the executor. None where the source has no cache.
         workers: how many there are; 0 where the calling thread works.
         arena: where batches lie, None where they are plain arrays.
         reserves: whether outputs of tasks lie in the arena too.
         max_memory: bytes that the user may hold in the arena before batches are copied out of it.
         max_restarts: workers that may be lost at the same records before that is an error.
-        task_rows: rows of a task, None to adapt.
-        feeder: of the loader; it ends with the executor. None where the source has no cache.
     """
 
     def __init__(
         self,
         program: Program,
         *,
-        workers: int,
-        arena: Arena | None,
-        reserves: bool,
-        max_memory: int | None,
-        max_restarts: int,
         task_rows: int | None,
         feeder: "Feeder | None" = None,
+        workers: int = 0,
+        arena: Arena | None = None,
+        reserves: bool = False,
+        max_memory: int | None = None,
+        max_restarts: int = 0,
     ) -> None:
         self.program = program
         # Of worker processes that have done a task, and as "cpu" the level of processors that they compute as.

@@ -60,16 +60,7 @@ class InlineExecutor(Executor):
     """
 
     def __init__(self, program: Program, *, task_rows: int | None, feeder: "Feeder | None" = None) -> None:
-        super().__init__(
-            program,
-            workers=0,
-            arena=None,
-            reserves=False,
-            max_memory=None,
-            max_restarts=0,
-            task_rows=task_rows,
-            feeder=feeder,
-        )
+        super().__init__(program, task_rows=task_rows, feeder=feeder)
         self._task_context = _InlineContext(self._objects)
         self._meter = Meter()
         self._runner = TaskRunner(program, self._task_context, self._meter, next_phase=STARVING)

@@ -22,7 +22,7 @@ from loaderkit._base.system.limits import is_of_limits, with_limits
 from loaderkit._base.system.resources import available_memory
 from loaderkit._engine.scheduler import Scheduler, SchedulerContext
 from loaderkit._engine.stats.counters import PoolCounters, total
-from loaderkit._engine.supervisor import WorkerSupervisor
+from loaderkit._engine.supervisor import RestartPolicy, WorkerSupervisor
 from loaderkit._engine.task import inputs_of
 from loaderkit._engine.worker_tuner import PERIOD_SECONDS, Figures, WorkerTuner
 from loaderkit._order.facts import Failure
@@ -35,7 +35,6 @@ from .executor import Executor, NextResult, Stream
 from .pool_state import PoolState
 from .process_worker import process_kind
 from .pump import start_pump
-from .restart_policy import RestartPolicy
 from .thread_worker import thread_kind
 from .worker import (
     DescriptorWorker,
@@ -106,11 +105,7 @@ class WorkerPool(Executor):
         self._pid = os.getpid()
         self._waited_for: set[int] = set()  # streams with a consumer that waits and wasn't woken since
         self._supervisor = WorkerSupervisor[Worker](
-            worker_count=workers,
-            killable=own_kind.killable,
-            restarts=restart_policy.restarts,
-            timeout=restart_policy.timeout,
-            restart_late=restart_policy.restart_late,
+            worker_count=workers, killable=own_kind.killable, policy=restart_policy
         )
         try:
             self.state = PoolState(

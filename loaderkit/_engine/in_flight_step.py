@@ -13,65 +13,49 @@ from enum import IntEnum
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from loaderkit._order.facts import Failure, Fill, Loss
 
 from .task import Layout, Ready, Slot, Span, Target
 
 
-class StepRows(Protocol):
-    """The rows of one or several steps as the plan gives them; `group` consecutive indices make a row."""
+@dataclass(slots=True, eq=False)
+class StepRecords:
+    """The records that one shard, or all shards together, read in `steps` steps.
 
-    @property
-    def indices(self) -> np.ndarray:
-        """(steps * rows * group,) int64, the last row's part may be short."""
-        ...
+    indices, keys: (k,) int64, read-only. rows: number of rows in each step; row r of all steps is
+    [r*group:(r+1)*group] of both. fill: where the rows of zeros are. Where this shard has rows of zeros only, the
+    records are those of the stream's first row, or the step's where it has a shape, which shows the shape of a row.
 
-    @property
-    def keys(self) -> np.ndarray:
-        """The record keys of the indices."""
-        ...
+    >>> StepRecords(np.arange(4), np.arange(4)[::-1], rows=2).rows
+    2
+    """
 
-    @property
-    def rows(self) -> int:
-        """How many rows each step has."""
-        ...
+    indices: NDArray[np.int64]
+    keys: NDArray[np.int64]
+    rows: int
+    steps: int = 1
+    fill: Fill = ()
+    shape: int = -1
 
-    @property
-    def steps(self) -> int:
-        """How many steps."""
-        ...
-
-    @property
-    def fill(self) -> Fill:
-        """Where rows of zeros stand in a single step; if none is real, one is there to show what a row looks like."""
-        ...
-
-    @property
-    def shape(self) -> int:
-        """The bucket to whose boundaries the rows are padded; -1 where the plan says none."""
-        ...
+    def __post_init__(self) -> None:
+        for name in ("indices", "keys"):
+            # A view: the array may belong to a user's sampler, which must be able to write to it.
+            view = getattr(self, name).view()
+            view.flags.writeable = False
+            setattr(self, name, view)
 
 
 class StepInput(Protocol):
     """The plan, step by step."""
 
-    def next(self, most: int) -> StepRows | None:
+    def next(self, most: int) -> StepRecords | None:
         """The rows of the next step, or of up to `most` whole ones; None after the last."""
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class _NoStepRows:
-    indices: np.ndarray
-    keys: np.ndarray
-    rows: int
-    steps: int
-    fill: Fill = ()
-    shape: int = -1
-
-
-_NO_ROWS = _NoStepRows(np.empty(0, np.int64), np.empty(0, np.int64), 0, 0)
+_NO_ROWS = StepRecords(np.empty(0, np.int64), np.empty(0, np.int64), rows=0, steps=0)
 
 
 # Small integers: a lookup hashes two of them, and the hash of a plain Enum is a Python call.
@@ -122,7 +106,7 @@ class InFlightStep:
     losses     by number of the step within this one
     """
 
-    rows: StepRows
+    rows: StepRecords
     total: int
     slot: Slot | None = None
     layout: Layout | None = None

@@ -2,31 +2,25 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from .stall_watch import Stall
 from .task import Task
 
 
-class TaskProgress(Protocol):
-    """Where a worker is: another value whenever it made progress."""
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The present work of a worker.
 
-    def __hash__(self) -> int: ...
+    task: None for none. index: of the record, None where the worker doesn't report single records. beats: a counter
+    that changes whenever the worker makes progress. instead: index and record key that it reads in place of a bad
+    record.
+    """
 
-    @property
-    def task(self) -> int | None:
-        """The task that it works on, None if on none."""
-        ...
-
-    @property
-    def index(self) -> int | None:
-        """The index of the record that it is at, None where that isn't known."""
-        ...
-
-    @property
-    def instead(self) -> tuple[int, int] | None:
-        """Index and record key of what it reads instead of that record, which is bad."""
-        ...
+    task: int | None = None
+    index: int | None = None
+    beats: int = 0
+    instead: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +28,7 @@ class WorkerSnapshot:
     """A worker at one moment: its assigned tasks, oldest first, and its progress."""
 
     tasks: Sequence[Task]
-    progress: TaskProgress
+    progress: Progress
 
     @property
     def begun(self) -> Task | None:

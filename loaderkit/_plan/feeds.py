@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._engine.in_flight_step import StepRecords
 from loaderkit._engine.logical_stream import RecordInput
 from loaderkit._order.metadata import MOST_INT64
 from loaderkit._order.sharding import ShardOptions
@@ -15,7 +16,7 @@ from loaderkit.samplers import Sampler
 from loaderkit.samplers.protocol import record_keys_of
 
 from .logical_streams import LogicalStreams
-from .schedule import BLOCK_INDICES, Schedule, StepRecords
+from .schedule import BLOCK_INDICES, Schedule
 from .segments import Segments
 from .shaped_steps import steps_ahead
 

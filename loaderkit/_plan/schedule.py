@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._engine.in_flight_step import StepRecords
 from loaderkit._order.facts import Fill
 from loaderkit._order.metadata import MOST_INT64
 from loaderkit._order.sharding import Shard, ShardOptions
@@ -28,33 +29,6 @@ from .batching import Batching, check_span, shard_rows, shard_spans
 # 0.5 ms plus 85 ns a key, that is 480 to 600 ns a key in calls of 1,024, 165 to 210 of 4,096, 90 to 120 of 16,384 and
 # 80 to 100 of 65,536. A larger block would make the first batch later and gain little.
 BLOCK_INDICES = 16_384
-
-
-@dataclass(slots=True, eq=False)
-class StepRecords:
-    """The records that one shard, or all shards together, read in `steps` steps.
-
-    indices, keys: (k,) int64, read-only. rows: number of rows in each step; row r of all steps is
-    [r*group:(r+1)*group] of both. fill: where the rows of zeros are. Where this shard has rows of zeros only, the
-    records are those of the stream's first row, or the step's where it has a shape, which shows the shape of a row.
-
-    >>> StepRecords(np.arange(4), np.arange(4)[::-1], rows=2).rows
-    2
-    """
-
-    indices: NDArray[np.int64]
-    keys: NDArray[np.int64]
-    rows: int
-    steps: int = 1
-    fill: Fill = ()
-    shape: int = -1
-
-    def __post_init__(self) -> None:
-        for name in ("indices", "keys"):
-            # A view: the array may belong to a user's sampler, which must be able to write to it.
-            view = getattr(self, name).view()
-            view.flags.writeable = False
-            setattr(self, name, view)
 
 
 @dataclass(frozen=True, slots=True)

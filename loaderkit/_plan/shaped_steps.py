@@ -3,10 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._engine.in_flight_step import StepRecords
 from loaderkit.samplers.protocol import record_keys_of
 
 from .batching import shard_spans
-from .schedule import BLOCK_INDICES, Schedule, StepRecords, StepsAhead
+from .schedule import BLOCK_INDICES, Schedule, StepsAhead
 
 
 def steps_ahead(schedule: Schedule) -> "StepsAhead | ShapedStepsAhead":

@@ -1,10 +1,8 @@
 """What becomes of workers that are lost, and when starting others is given up; times and events are made up."""
 
-from dataclasses import dataclass
 from itertools import product
 
 import pytest
-from engine_values import make_batch, read_stream
 
 import loaderkit._engine.supervisor as module
 from loaderkit._engine.stall_watch import Stall
@@ -25,6 +23,7 @@ from loaderkit._engine.worker_decisions import (
     DropTasks,
     GiveUp,
     KillWorker,
+    Progress,
     ReleaseSlots,
     StallWarning,
     WorkerLost,
@@ -34,23 +33,13 @@ from loaderkit._engine.worker_decisions import (
 WORKERS = 2
 
 
-@dataclass(frozen=True)
-class At:
-    """Where a worker is."""
-
-    task: int | None = None
-    index: int | None = None
-    instead: tuple[int, int] | None = None
-    beats: int = 0
-
-
 def task(number, level=0):
     rows = [2 * number, 2 * number + 1]
     return make_batch(rows, task=number, level=level) if level else read_stream(rows, task=number)
 
 
 def seen(*tasks, **at):
-    return WorkerSnapshot(tasks, At(**at))
+    return WorkerSnapshot(tasks, Progress(**at))
 
 
 IDLE = seen()

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loaderkit._engine.in_flight_step import StepRecords
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._order.sharding import ShardBlocks, ShardOptions
 from loaderkit._plan.batching import Batching, InnerBatch
-from loaderkit._plan.schedule import BLOCK_INDICES, Schedule, StepRecords, StepsAhead
+from loaderkit._plan.schedule import BLOCK_INDICES, Schedule, StepsAhead
 from loaderkit.samplers import IndexSampler, Sampler, SequentialSampler
 
 LEVELS = st.lists(st.builds(InnerBatch, st.integers(1, 4), st.sampled_from(["keep", "drop"])), max_size=2)

@@ -6,9 +6,8 @@ import pytest
 import loaderkit as lk
 from loaderkit._engine.stall_watch import Stall
 from loaderkit._engine.task import MakeBatch, ReadStream
-from loaderkit._engine.worker_decisions import GiveUp, StallWarning, WorkerLost, WorkerSnapshot
+from loaderkit._engine.worker_decisions import GiveUp, Progress, StallWarning, WorkerLost, WorkerSnapshot
 from loaderkit._runtime.executors.worker_log import RecordNames, WorkerLog, error_of
-from loaderkit._runtime.worker.heartbeat import Progress
 
 NAME = "worker process 9"
 

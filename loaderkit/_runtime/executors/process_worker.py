@@ -17,6 +17,7 @@ from loaderkit._base.system.resources import own_memory, processor_times
 from loaderkit._engine.dispatcher import Assignment
 from loaderkit._engine.stats.counters import WorkerCounters
 from loaderkit._engine.task import Discarded, Slot, Task, inputs_of, targets_of
+from loaderkit._engine.worker_decisions import Progress
 from loaderkit._runtime.memory.arena import Arena
 from loaderkit._runtime.memory.batch_layout import BatchLayout
 from loaderkit._runtime.start.first_messages import operations_now, pack_first_messages
@@ -24,7 +25,7 @@ from loaderkit._runtime.start.launch import launched_with_channel
 from loaderkit._runtime.transport import wire
 from loaderkit._runtime.transport.exceptions import unpack_exception
 from loaderkit._runtime.transport.pickling import Packer
-from loaderkit._runtime.worker.heartbeat import HeartbeatReader, Progress
+from loaderkit._runtime.worker.heartbeat import HeartbeatReader
 from loaderkit._runtime.worker.meter import counters
 from loaderkit._runtime.worker.program import Program
 

@@ -19,9 +19,9 @@ from loaderkit._engine.dispatcher import Assignment
 from loaderkit._engine.in_flight import before, record_number
 from loaderkit._engine.stats.counters import STARVING, TELLING, WAITING, WORKING, WorkerCounters
 from loaderkit._engine.task import Discarded, MakeBatch, Slot, Task, TaskResult, failed, with_failure
+from loaderkit._engine.worker_decisions import Progress
 from loaderkit._order.facts import Failure
 from loaderkit._runtime.worker.bad_record_handler import NO_RECORD
-from loaderkit._runtime.worker.heartbeat import Progress
 from loaderkit._runtime.worker.meter import Meter, counters
 from loaderkit._runtime.worker.program import Program
 from loaderkit._runtime.worker.task_runner import Output, TaskRunner

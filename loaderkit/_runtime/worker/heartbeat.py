@@ -14,9 +14,9 @@ import os
 import signal
 import struct
 import time
-from dataclasses import dataclass
 
 from loaderkit._base.system.shared_memory import anonymous_file, mapped
+from loaderkit._engine.worker_decisions import Progress
 
 # Whether the worker has started, beats, task or -1, index or -1; index and record key read instead, or -1.
 _WORDS = struct.Struct("=6q")
@@ -30,21 +30,6 @@ _ASK: int = signal.SIGRTMAX - 3 if hasattr(signal, "SIGRTMAX") else signal.SIGUS
 # How long `stacks` waits: a worker answers at once, or can't at all. Not measured.
 _ANSWER_SECONDS = 1.0
 _MOST = 1 << 16  # bytes of stacks
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """The present work of a worker.
-
-    task: None for none. index: of the record, None where the worker doesn't report single records. beats: a counter
-    that changes whenever the worker makes progress. instead: index and record key that it reads in place of a bad
-    record.
-    """
-
-    task: int | None = None
-    index: int | None = None
-    beats: int = 0
-    instead: tuple[int, int] | None = None
 
 
 class Heartbeat:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._engine.in_flight_step import StepRecords
 from loaderkit._plan.feeds import KeysAhead
-from loaderkit._plan.schedule import StepRecords
 from loaderkit.samplers import Sampler
 
 

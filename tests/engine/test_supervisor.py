@@ -3,6 +3,7 @@
 from itertools import product
 
 import pytest
+from engine_values import make_batch, read_stream
 
 import loaderkit._engine.supervisor as module
 from loaderkit._engine.stall_watch import Stall

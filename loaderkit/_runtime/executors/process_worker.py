@@ -21,7 +21,7 @@ from loaderkit._engine.worker_decisions import Progress
 from loaderkit._runtime.memory.arena import Arena
 from loaderkit._runtime.memory.batch_layout import BatchLayout
 from loaderkit._runtime.start.first_messages import operations_now, pack_first_messages
-from loaderkit._runtime.start.launch import launched_with_channel
+from loaderkit._runtime.start.launch import launched
 from loaderkit._runtime.transport import wire
 from loaderkit._runtime.transport.exceptions import unpack_exception
 from loaderkit._runtime.transport.pickling import Packer
@@ -77,7 +77,7 @@ class ProcessWorker:
         self.number = number
         self._heartbeat = HeartbeatReader()
         try:
-            self.connection, self.process = launched_with_channel(
+            self.connection, self.process = launched(
                 (arena.fd, self._heartbeat.fd, *descriptors), level=level
             )
         except BaseException:
@@ -253,7 +253,6 @@ def process_kind(program: Program, level: str | None) -> WorkerKind:
     return WorkerKind(
         name="process",
         waits_on_descriptors=True,
-        killable=True,
         end_seconds=_END_SECONDS,
         start=start,
         runs=lambda other: as_sent == operations_now(other),

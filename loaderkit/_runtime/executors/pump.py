@@ -308,7 +308,7 @@ class Pump:
                 case StallWarning():
                     self._state.worker_log.stall(worker.name, decision, doing, stack)
                 case KillWorker():
-                    cast(DescriptorWorker, worker).kill()  # decided of killable kinds only
+                    cast(DescriptorWorker, worker).kill()  # no other is
                 case WorkerLost():
                     self._lose(worker, decision)
                 case DropTasks(number):

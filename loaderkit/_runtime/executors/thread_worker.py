@@ -229,7 +229,6 @@ def thread_kind(program: Program) -> WorkerKind:
     return WorkerKind(
         name="thread",
         waits_on_descriptors=False,
-        killable=False,
         end_seconds=_END_SECONDS,
         start=start,
         runs=lambda other: True,

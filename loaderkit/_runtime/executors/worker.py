@@ -166,8 +166,8 @@ class Shared(NamedTuple):
 class WorkerKind:
     """A kind of worker.
 
-    name: "process" or "thread". waits_on_descriptors: whether its workers are DescriptorWorkers, which are heard and
-    killed through descriptors; others call `Shared.tell`. killable: whether a worker can be ended in mid-task.
+    name: "process" or "thread". waits_on_descriptors: whether its workers are DescriptorWorkers, which are heard
+    through descriptors, and can be killed; others call `Shared.tell`.
     end_seconds: for all workers of a pool together to end by themselves.
     start: starts the worker of a number, and calls the last argument with both as soon as it may report; an OSError,
     RuntimeError or MemoryError where the system refuses.
@@ -176,7 +176,6 @@ class WorkerKind:
 
     name: str
     waits_on_descriptors: bool
-    killable: bool
     end_seconds: float
     start: Callable[[Shared, int, Started], Worker]
     runs: Callable[[Program], bool]

@@ -105,7 +105,7 @@ class WorkerPool(Executor):
         self._pid = os.getpid()
         self._waited_for: set[int] = set()  # streams with a consumer that waits and wasn't woken since
         self._supervisor = WorkerSupervisor[Worker](
-            worker_count=workers, killable=own_kind.killable, policy=restart_policy
+            worker_count=workers, killable=own_kind.waits_on_descriptors, policy=restart_policy
         )
         try:
             self.state = PoolState(

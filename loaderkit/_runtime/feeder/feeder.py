@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from loaderkit._base.notes import text_of
-from loaderkit._runtime.start.launch import launched_with_channel
+from loaderkit._runtime.start.launch import launched
 from loaderkit._runtime.start.preparation import Preparation
 from loaderkit._runtime.transport import wire
 from loaderkit._runtime.transport.pickling import Packer
@@ -169,7 +169,7 @@ class _Link:
 
     def _run(self) -> None:
         try:
-            connection, process = launched_with_channel((), _MODULE)
+            connection, process = launched((), _MODULE)
         except Exception as error:  # noqa: BLE001 - nothing of the stream depends on it
             _log.warning("no feeder fetches chunks ahead, its process can't be started: %s", text_of(error))
             self._feed.allow_direct_reads(0)

@@ -69,13 +69,14 @@ def check_start() -> None:
 
 def launched(
     descriptors: Sequence[int], module: str = _WORKER, level: str | None = None
-) -> "subprocess.Popen[bytes]":
-    """A new worker process, or another process of a loader.
+) -> "tuple[socket.socket, subprocess.Popen[bytes]]":
+    """A new worker process, or another process of a loader: this side of a channel to it, and the process.
 
     Args:
-        descriptors: those that `worker.main.start` takes, each 3 or more; they keep their numbers in the worker.
-        module: has the `start` that the process calls, with the first three descriptors, the pid of this process and
-            the other descriptors in `sys.argv`.
+        descriptors: those that `worker.main.start` takes behind the channel, each 3 or more; they keep their numbers in
+            the process.
+        module: has the `start` that the process calls, with the other side of the channel, the first two descriptors,
+            the pid of this process and the other descriptors in `sys.argv`.
         level: of processors, as which its libraries compute.
 
     Raises OSError where the system starts no more processes, and WorkerError where there is no interpreter to start.
@@ -83,42 +84,28 @@ def launched(
     # `dying` comes before slow imports: the trainer may be killed during them, which take seconds on a busy machine.
     dying = dying_with_parent_thread(os.getpid())
     code = _CODE.format(packages=_in_order(_PACKAGES), dying=dying, module=module)
-    arguments = map(str, (*descriptors[:3], os.getpid(), *descriptors[3:]))
     # -P: without it the current directory is searched first, also by the interpreter itself before our first statement.
-    command = [_interpreter(), *_flags(), "-P", "-c", code, *arguments]
+    command = [_interpreter(), *_flags(), "-P", "-c", code]
+    with naming_limits("a channel to a child process"), above_standard():
+        ours, theirs = socket.socketpair()
     # The worker inherits the blocked signals, until its code ignores them: a Ctrl-C would end a starting interpreter.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _IGNORED)
     try:
-        with above_standard():
-            return subprocess.Popen(
-                command,
+        with theirs, above_standard():
+            passed = (theirs.fileno(), *descriptors)
+            process = subprocess.Popen(
+                [*command, *map(str, (*passed[:3], os.getpid(), *passed[3:]))],
                 stdin=subprocess.DEVNULL,
                 stdout=_stream_for_worker(1),
                 stderr=_stream_for_worker(2),
-                pass_fds=descriptors,
+                pass_fds=passed,
                 env=worker_environment(level),
             )
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def launched_with_channel(
-    descriptors: Sequence[int], module: str = _WORKER, level: str | None = None
-) -> "tuple[socket.socket, subprocess.Popen[bytes]]":
-    """A new process, and this side of a channel to it; it has the other side as its first descriptor.
-
-    Args:
-        descriptors: those behind the channel; see `launched`.
-        module, level: as `launched` takes them.
-    """
-    with naming_limits("a channel to a child process"), above_standard():
-        ours, theirs = socket.socketpair()
-    try:
-        with theirs:
-            process = launched((theirs.fileno(), *descriptors), module, level)
     except BaseException:
         ours.close()
         raise
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     ours.setblocking(False)
     return ours, process
 

@@ -117,7 +117,7 @@ def _made(
     packed = way(error, packer, bound, cuts)
     if packed is None:
         return None
-    copy = pickle.loads(packed)()
+    copy = _rebuilt(packed)
     # With `_parts` the text may differ, because unpicklable parts are replaced by their repr; callers catch the type.
     same = _name_of(copy) == _name_of(error) and (way is not _whole or text_of(copy) == text)
     return packed if same else None
@@ -154,44 +154,33 @@ def _name_of(error: BaseException) -> str:
     return name
 
 
-class _Whole:
-    def __init__(self, error: BaseException) -> None:
-        self._error = error
-
-    def __call__(self) -> BaseException:
-        return self._error
+# What the worker pickles is a call of one of these, which rebuilds the exception.
 
 
-class _Parts:
-    def __init__(
-        self, kind: type[BaseException], arguments: list[bytes], attributes: dict[str, bytes]
-    ) -> None:
-        self._kind, self._arguments, self._attributes = kind, arguments, attributes
-
-    def __call__(self) -> BaseException:
-        # Without calling the constructor, which may need other arguments than `args` has.
-        error = self._kind.__new__(self._kind)
-        BaseException.__setattr__(error, "args", tuple(map(pickle.loads, self._arguments)))
-        _set_attributes(error, self._attributes)
-        return error
+def _itself(error: BaseException) -> BaseException:
+    return error
 
 
-class _Group:
-    def __init__(
-        self,
-        kind: type[BaseExceptionGroup[BaseException]],
-        message: str,
-        members: list[bytes],
-        attributes: dict[str, bytes],
-    ) -> None:
-        self._kind, self._message, self._members, self._attributes = kind, message, members, attributes
+def _from_parts(
+    kind: type[BaseException], arguments: list[bytes], attributes: dict[str, bytes]
+) -> BaseException:
+    # Without calling the constructor, which may need other arguments than `args` has.
+    error = kind.__new__(kind)
+    BaseException.__setattr__(error, "args", tuple(map(pickle.loads, arguments)))
+    _set_attributes(error, attributes)
+    return error
 
-    def __call__(self) -> BaseException:
-        # As in _Parts: the constructor of a user's class may need other arguments; `__new__` of the built-in needs two.
-        members = [*map(_unpacked, self._members)]
-        group = BaseExceptionGroup.__new__(self._kind, self._message, members)
-        _set_attributes(group, self._attributes)
-        return group
+
+def _from_members(
+    kind: type[BaseExceptionGroup[BaseException]],
+    message: str,
+    members: list[bytes],
+    attributes: dict[str, bytes],
+) -> BaseException:
+    # As above: the constructor of a user's class may need other arguments; `__new__` of the built-in needs two.
+    group = BaseExceptionGroup.__new__(kind, message, [*map(_unpacked, members)])
+    _set_attributes(group, attributes)
+    return group
 
 
 _Way = Callable[[BaseException, Packer, _Bound, list[str]], bytes | None]
@@ -212,14 +201,16 @@ def _group(error: BaseException, packer: Packer, bound: _Bound, cuts: list[str])
     if more := members[_MOST_MEMBERS:]:
         cuts.append(f"{len(more):,} of its {len(members):,} exceptions are left out")
     message = _cut("its message", _message_of(error), bound, cuts)
-    return packer.dumps(_Group(kind, message, packed, _attributes(error, set(), packer, bound, cuts)))
+    return packer.dumps(
+        partial(_from_members, kind, message, packed, _attributes(error, set(), packer, bound, cuts))
+    )
 
 
 def _whole(error: BaseException, packer: Packer, bound: _Bound, cuts: list[str]) -> bytes | None:
     values = [*_arguments_of(error), *_attributes_of(error).values()]
     if sum(map(_nbytes, values)) > bound.nbytes:
         return None  # without making the pickle, which would be one more copy in memory
-    packed = packer.dumps(_Whole(error))
+    packed = packer.dumps(partial(_itself, error))
     return packed if len(packed) <= bound.nbytes else None
 
 
@@ -230,7 +221,9 @@ def _parts(error: BaseException, packer: Packer, bound: _Bound, cuts: list[str])
         _or_repr(f"args[{place}]", argument, packer, bound, cuts)
         for place, argument in enumerate(_arguments_of(error))
     ]
-    return packer.dumps(_Parts(type(error), arguments, _attributes(error, left_out, packer, bound, cuts)))
+    return packer.dumps(
+        partial(_from_parts, type(error), arguments, _attributes(error, left_out, packer, bound, cuts))
+    )
 
 
 def _attributes(

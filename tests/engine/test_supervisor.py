@@ -16,19 +16,17 @@ from loaderkit._engine.supervisor import (
     RELEASED,
     RETIRING,
     STARTING,
-    RestartPolicy,
-    WorkerState,
-    WorkerSupervisor,
-)
-from loaderkit._engine.worker_decisions import (
     DropTasks,
     GiveUp,
     KillWorker,
     Progress,
     ReleaseSlots,
+    RestartPolicy,
     StallWarning,
     WorkerLost,
     WorkerSnapshot,
+    WorkerState,
+    WorkerSupervisor,
 )
 
 WORKERS = 2

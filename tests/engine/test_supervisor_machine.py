@@ -13,18 +13,20 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from loaderkit._engine.supervisor import RestartPolicy, WorkerState, WorkerSupervisor
-from loaderkit._engine.task import MakeBatch, Task
-from loaderkit._engine.worker_decisions import (
+from loaderkit._engine.supervisor import (
     DropTasks,
     GiveUp,
     KillWorker,
     ReleaseSlots,
+    RestartPolicy,
     StallWarning,
     StartWorker,
     WorkerLost,
     WorkerSnapshot,
+    WorkerState,
+    WorkerSupervisor,
 )
+from loaderkit._engine.task import MakeBatch, Task
 
 WARN, KILL = 60.0, 5.0  # seconds, as the supervisor has them
 STAYING = ("starting", "ready", "killed")

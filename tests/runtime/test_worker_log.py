@@ -5,8 +5,8 @@ import pytest
 
 import loaderkit as lk
 from loaderkit._engine.stall_watch import Stall
+from loaderkit._engine.supervisor import GiveUp, Progress, StallWarning, WorkerLost, WorkerSnapshot
 from loaderkit._engine.task import MakeBatch, ReadStream
-from loaderkit._engine.worker_decisions import GiveUp, Progress, StallWarning, WorkerLost, WorkerSnapshot
 from loaderkit._runtime.executors.worker_log import RecordNames, WorkerLog, error_of
 
 NAME = "worker process 9"

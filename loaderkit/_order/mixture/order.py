@@ -19,8 +19,7 @@ from loaderkit._base.numbers import at_least
 from .fair_table import Int32Array, Int64Array
 from .shares import integer_weights
 from .shuffled_order import ShuffledOrder
-from .table_order import TableOrder
-from .table_plan import LEAST_SHARE, TablePlan, plan_of
+from .table_order import LEAST_SHARE, TableOrder, TablePlan, plan_of
 
 IntpArray = npt.NDArray[np.intp]
 

@@ -16,8 +16,8 @@ from loaderkit._base.system.platform import open_process, process_state
 from loaderkit._base.system.resources import own_memory, processor_times
 from loaderkit._engine.dispatcher import Assignment
 from loaderkit._engine.stats.counters import WorkerCounters
+from loaderkit._engine.supervisor import Progress
 from loaderkit._engine.task import Discarded, Slot, Task, inputs_of, targets_of
-from loaderkit._engine.worker_decisions import Progress
 from loaderkit._runtime.memory.arena import Arena
 from loaderkit._runtime.memory.batch_layout import BatchLayout
 from loaderkit._runtime.start.first_messages import operations_now, pack_first_messages

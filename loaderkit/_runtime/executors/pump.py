@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, cast
 from loaderkit._base.system.descriptors import above_standard
 from loaderkit._base.system.limits import naming_limits, with_limits
 from loaderkit._engine.stall_watch import Stall
-from loaderkit._engine.supervisor import RELEASED
-from loaderkit._engine.worker_decisions import (
+from loaderkit._engine.supervisor import (
+    RELEASED,
     Decision,
     DropTasks,
     GiveUp,

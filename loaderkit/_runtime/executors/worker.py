@@ -9,8 +9,8 @@ import numpy as np
 
 from loaderkit._engine.dispatcher import Assignment
 from loaderkit._engine.stats.counters import WorkerCounters
+from loaderkit._engine.supervisor import Progress
 from loaderkit._engine.task import Discarded, Slot, TaskResult
-from loaderkit._engine.worker_decisions import Progress
 from loaderkit._runtime.memory.arena import Arena
 from loaderkit._runtime.worker.program import Program
 from loaderkit._runtime.worker.task_runner import Output

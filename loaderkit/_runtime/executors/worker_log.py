@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from loaderkit._base.notes import keyed
 from loaderkit._base.system.limits import inherited_limits
+from loaderkit._engine.supervisor import GiveUp, StallWarning, WorkerLost, WorkerSnapshot
 from loaderkit._engine.task import MakeBatch, Task
-from loaderkit._engine.worker_decisions import GiveUp, StallWarning, WorkerLost, WorkerSnapshot
 from loaderkit._engine.worker_tuner import Choice
 from loaderkit._source.naming import Namer
 from loaderkit.errors import WorkerError, WorkerTimeoutError
@@ -163,7 +163,7 @@ def _count(tasks: Sequence[Task]) -> str:
 def error_of(given_up: GiveUp, name: str) -> WorkerError:
     """The error of a pool that starts no more workers; `name` is that of the last one.
 
-    >>> from loaderkit._engine.worker_decisions import GiveUp
+    >>> from loaderkit._engine.supervisor import GiveUp
     >>> print(error_of(GiveUp("late start", 1, "no sign of life for 60 s"), "worker process 9"))
     worker process 9 didn't get ready: no sign of life for 60 s
     """

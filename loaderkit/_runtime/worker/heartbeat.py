@@ -16,7 +16,7 @@ import struct
 import time
 
 from loaderkit._base.system.shared_memory import anonymous_file, mapped
-from loaderkit._engine.worker_decisions import Progress
+from loaderkit._engine.supervisor import Progress
 
 # Whether the worker has started, beats, task or -1, index or -1; index and record key read instead, or -1.
 _WORDS = struct.Struct("=6q")

@@ -41,7 +41,7 @@ from loaderkit._engine.task import (
     TaskResult,
 )
 from loaderkit._order.facts import Failure
-from loaderkit._runtime.memory.arena_view import ArenaView
+from loaderkit._runtime.memory.arena import ArenaView
 from loaderkit._runtime.memory.batch_layout import BatchLayout
 from loaderkit._runtime.transport import wire
 from loaderkit._runtime.transport.exceptions import pack_exception, shortened

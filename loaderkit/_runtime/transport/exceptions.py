@@ -47,7 +47,7 @@ _message_of: Any = BaseExceptionGroup.__dict__["message"].__get__
 
 def pack_exception(error: BaseException, packer: Packer) -> bytes:
     """An exception as bytes that `unpack_exception` can always read; errors of the exception's class are ignored."""
-    inner = _or(_NOTHING_KNOWN, lambda: _packed(error, packer, _Bound(_MOST_CAUSES, _MOST_BYTES)))
+    inner = _or(_NOTHING_KNOWN, lambda: _packed(error, _Bound(packer, _MOST_CAUSES, _MOST_BYTES)))
     return pickle.dumps((inner, _or(None, lambda: _trace_of(error)) or _plain_trace_of(error)))
 
 
@@ -70,9 +70,10 @@ def _or(otherwise: Any, make: Callable[[], Any]) -> Any:
 
 
 class _Bound:
-    """The remaining bounds, and the exceptions that are being packed, because a chain of causes may be a cycle."""
+    """What pickles, the remaining bounds, and the exceptions being packed, because a chain of causes may be a cycle."""
 
-    def __init__(self, causes: int, nbytes: int) -> None:
+    def __init__(self, packer: Packer, causes: int, nbytes: int) -> None:
+        self.packer = packer
         self.causes = causes
         self.nbytes = nbytes
         self.above: list[BaseException] = []
@@ -89,19 +90,18 @@ class _Bound:
         return True
 
 
-def _packed(error: BaseException, packer: Packer, bound: _Bound) -> bytes:
+def _packed(error: BaseException, bound: _Bound) -> bytes:
     name, text = _name_of(error), _or("", lambda: text_of(error))
     bound.above.append(error)
     chained = [_cause_of(error), None if _suppresses(error) else _context_of(error)]
     causes = [
-        None if cause is None or not bound.admits(cause) else _packed(cause, packer, bound)
-        for cause in chained
+        None if cause is None or not bound.admits(cause) else _packed(cause, bound) for cause in chained
     ]
     made: bytes | None = None
     cuts: list[str] = []
     for way in (_group, _whole, _parts):
         cuts = []
-        made = _or(None, partial(_made, way, error, text, packer, bound, cuts))
+        made = _or(None, partial(_made, way, error, text, bound, cuts))
         if made is not None:
             break
     bound.above.pop()
@@ -111,10 +111,8 @@ def _packed(error: BaseException, packer: Packer, bound: _Bound) -> bytes:
     return pickle.dumps((made, name, text, causes, _suppresses(error), cuts))
 
 
-def _made(
-    way: "_Way", error: BaseException, text: str, packer: Packer, bound: _Bound, cuts: list[str]
-) -> bytes | None:
-    packed = way(error, packer, bound, cuts)
+def _made(way: "_Way", error: BaseException, text: str, bound: _Bound, cuts: list[str]) -> bytes | None:
+    packed = way(error, bound, cuts)
     if packed is None:
         return None
     copy = _rebuilt(packed)
@@ -183,7 +181,7 @@ def _from_members(
     return group
 
 
-_Way = Callable[[BaseException, Packer, _Bound, list[str]], bytes | None]
+_Way = Callable[[BaseException, _Bound, list[str]], bytes | None]
 
 
 def _set_attributes(error: BaseException, attributes: dict[str, bytes]) -> None:
@@ -191,55 +189,53 @@ def _set_attributes(error: BaseException, attributes: dict[str, bytes]) -> None:
     _attributes_of(error).update({name: pickle.loads(value) for name, value in attributes.items()})
 
 
-def _group(error: BaseException, packer: Packer, bound: _Bound, cuts: list[str]) -> bytes | None:
+def _group(error: BaseException, bound: _Bound, cuts: list[str]) -> bytes | None:
     """A group by its members, each packed as far as possible, with its causes; None for another exception."""
     kind = type(error)
     if not issubclass(kind, BaseExceptionGroup):
         return None
     members: Sequence[BaseException] = _members_of(error)
-    packed = [_packed(member, packer, bound) for member in members[:_MOST_MEMBERS]]
+    packed = [_packed(member, bound) for member in members[:_MOST_MEMBERS]]
     if more := members[_MOST_MEMBERS:]:
         cuts.append(f"{len(more):,} of its {len(members):,} exceptions are left out")
     message = _cut("its message", _message_of(error), bound, cuts)
-    return packer.dumps(
-        partial(_from_members, kind, message, packed, _attributes(error, set(), packer, bound, cuts))
+    return bound.packer.dumps(
+        partial(_from_members, kind, message, packed, _attributes(error, set(), bound, cuts))
     )
 
 
-def _whole(error: BaseException, packer: Packer, bound: _Bound, cuts: list[str]) -> bytes | None:
+def _whole(error: BaseException, bound: _Bound, cuts: list[str]) -> bytes | None:
     values = [*_arguments_of(error), *_attributes_of(error).values()]
     if sum(map(_nbytes, values)) > bound.nbytes:
         return None  # without making the pickle, which would be one more copy in memory
-    packed = packer.dumps(partial(_itself, error))
+    packed = bound.packer.dumps(partial(_itself, error))
     return packed if len(packed) <= bound.nbytes else None
 
 
-def _parts(error: BaseException, packer: Packer, bound: _Bound, cuts: list[str]) -> bytes | None:
+def _parts(error: BaseException, bound: _Bound, cuts: list[str]) -> bytes | None:
     # The notes of the outermost exception are in the traceback.
     left_out = {"__notes__"} if len(bound.above) == 1 else set()
     arguments = [
-        _or_repr(f"args[{place}]", argument, packer, bound, cuts)
+        _or_repr(f"args[{place}]", argument, bound, cuts)
         for place, argument in enumerate(_arguments_of(error))
     ]
-    return packer.dumps(
-        partial(_from_parts, type(error), arguments, _attributes(error, left_out, packer, bound, cuts))
+    return bound.packer.dumps(
+        partial(_from_parts, type(error), arguments, _attributes(error, left_out, bound, cuts))
     )
 
 
-def _attributes(
-    error: BaseException, left_out: set[str], packer: Packer, bound: _Bound, cuts: list[str]
-) -> dict[str, bytes]:
+def _attributes(error: BaseException, left_out: set[str], bound: _Bound, cuts: list[str]) -> dict[str, bytes]:
     return {
-        name: _or_repr(shortened(str(name), _MOST_NAME), value, packer, bound, cuts)
+        name: _or_repr(shortened(str(name), _MOST_NAME), value, bound, cuts)
         for name, value in _attributes_of(error).items()
         if name not in left_out
     }
 
 
-def _or_repr(name: str, value: Any, packer: Packer, bound: _Bound, cuts: list[str]) -> bytes:
+def _or_repr(name: str, value: Any, bound: _Bound, cuts: list[str]) -> bytes:
     most = bound.nbytes // _SHARES
     if _nbytes(value) <= most:
-        packed = _or(None, lambda: _tested(value, packer))
+        packed = _or(None, lambda: _tested(value, bound))
         if packed is not None and len(packed) <= most:
             return bytes(packed)
         if packed is None:  # it can't be pickled and unpickled
@@ -250,8 +246,8 @@ def _or_repr(name: str, value: Any, packer: Packer, bound: _Bound, cuts: list[st
     return pickle.dumps(shortened(repr(value), bound.text))
 
 
-def _tested(value: Any, packer: Packer) -> bytes:
-    packed = packer.dumps(value)
+def _tested(value: Any, bound: _Bound) -> bytes:
+    packed = bound.packer.dumps(value)
     pickle.loads(packed)
     return packed
 

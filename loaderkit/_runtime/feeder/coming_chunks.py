@@ -8,12 +8,13 @@ import heapq
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._storage.cache.chunk_feed import NO_CHUNK
+from loaderkit._storage.cache.chunk_feed import NO_CHUNK, ChunkFeed
+from loaderkit._storage.cache.joint_feed import JointChunkFeed
 
 Int64Array = NDArray[np.int64]
 # Takes record keys and an index, and gives the index at which each record is next read, as ChunkSampler.next_uses.
@@ -22,17 +23,6 @@ NextUses = Callable[[Int64Array, int], Int64Array]
 _BLOCK = 16_384  # records planned at once, as the feeds themselves ask their sampler
 _MOST_QUEUED = 4_096  # chunks planned and not fetched: enough for seconds of fetching
 _LATER = 1 << 62  # a use that isn't planned comes after every planned one
-
-
-class Chunks(Protocol):
-    """What is asked of a source's chunks, as `ChunkFeed` has it."""
-
-    @property
-    def starts(self) -> Sequence[int]: ...
-
-    def numbers(self, record_keys: Int64Array) -> Int64Array: ...
-
-    def first_keys(self, numbers: Int64Array) -> Int64Array | None: ...
 
 
 class ComingChunks:
@@ -46,7 +36,11 @@ class ComingChunks:
     """
 
     def __init__(
-        self, feeds: Sequence[Any], chunks: Chunks, next_uses: NextUses | None, most_ahead: int
+        self,
+        feeds: Sequence[Any],
+        chunks: ChunkFeed | JointChunkFeed,
+        next_uses: NextUses | None,
+        most_ahead: int,
     ) -> None:
         self._feeds, self._chunks, self._next_uses = list(feeds), chunks, next_uses
         self._most_ahead = max(most_ahead, _BLOCK)

@@ -24,9 +24,8 @@ from loaderkit._runtime.transport.pickling import Packer
 from loaderkit._storage.cache.chunk_feed import ChunkFeed
 from loaderkit._storage.cache.joint_feed import JointChunkFeed
 
-from . import messages
 from .coming_chunks import NextUses
-from .messages import Beginning
+from .main import BEGIN, FEED, GIVEN, Beginning
 
 _MODULE = "loaderkit._runtime.feeder.main"
 # How often the process is told how far the stream is: at 2 GB/s it is 100 MB, a part of any window.
@@ -74,6 +73,7 @@ class Feeder:
         self._link = _Link(feed)
         # A finalizer may run anywhere, so it only sets a flag.
         weakref.finalize(self, self._link.stop).atexit = False
+        self.stop, self.shut_down = self._link.stop, self._link.shut_down
 
     def follow(self, feeds: Sequence[Any], next_uses: NextUses | None) -> list[FollowedFeed]:
         """Begins to fetch what a new stream needs, and gives its feeds, which now tell how far it is.
@@ -85,14 +85,6 @@ class Feeder:
         counts = [0] * len(feeds)
         self._link.begin(feeds, next_uses, self._records, counts)
         return [FollowedFeed(feed, counts, place) for place, feed in enumerate(feeds)]
-
-    def stop(self) -> None:
-        """Asks for its end; may be called from anywhere, the garbage collector included."""
-        self._link.stop()
-
-    def shut_down(self) -> None:
-        """Ends the process, and returns when it has ended."""
-        self._link.shut_down()
 
     @property
     def pid(self) -> int | None:
@@ -126,7 +118,7 @@ class _Link:
         try:
             beginning = Beginning(self._begun, feeds, next_uses, records)
             message = b"" if runs else self._first_messages()
-            message += wire.frame(messages.BEGIN, self._packer.dumps(beginning))
+            message += wire.frame(BEGIN, self._packer.dumps(beginning))
         except Exception as error:  # noqa: BLE001 - the user's sampler may raise anything when it is pickled
             _log.info(
                 "no feeder fetches chunks ahead, its process can't have the sampler: %s", text_of(error)
@@ -151,15 +143,17 @@ class _Link:
 
     def _first_messages(self) -> bytes:
         self._packer = Packer()
-        feed = wire.frame(messages.FEED, self._packer.teach(self._feed))
+        feed = wire.frame(FEED, self._packer.teach(self._feed))
         preparation = Preparation.of_this_process(self._packer.by_value)
         return wire.frame(wire.PREPARE, pickle.dumps(preparation)) + feed
 
     def stop(self) -> None:
+        """Asks for its end; may be called from anywhere, the garbage collector included."""
         self._stopping = True
         self._wake.set()
 
     def shut_down(self) -> None:
+        """Ends the process, and returns when it has ended."""
         self.stop()
         thread = self._thread
         if thread is not None and os.getpid() == self._trainer:
@@ -196,7 +190,7 @@ class _Link:
         with self._lock:
             said = [self._begun - 1, *self._counts]
             if said != sent and not self._unsent:
-                self._unsent += wire.frame(messages.GIVEN, wire.numbers(*said))
+                self._unsent += wire.frame(GIVEN, wire.numbers(*said))
                 sent = said
             with contextlib.suppress(OSError):  # full, or the process has ended: `poll` says it
                 while self._unsent:

@@ -11,6 +11,9 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -18,10 +21,12 @@ from loaderkit._runtime.transport import wire
 from loaderkit._storage.cache.chunk_feed import ChunkFeed
 from loaderkit._storage.cache.joint_feed import JointChunkFeed
 
-from . import messages
-from .coming_chunks import ComingChunks, Int64Array
-from .messages import Beginning
+from .coming_chunks import ComingChunks, Int64Array, NextUses
 
+# Kinds, after those of `transport/wire.py`. PREPARE is the same as a worker's.
+FEED = 32  # a pickled ChunkFeed
+BEGIN = 33  # a pickled Beginning: what was planned before is dropped
+GIVEN = 34  # numbers: of which beginning, then how many records each of its feeds has given out
 _RECEIVED = 1 << 20  # bytes read from the channel at once
 # Bytes and chunks that a thread fetches together, and threads: while the last chunks of one come and are written, those
 # of the other are in flight, as many as a range reader has.
@@ -29,6 +34,20 @@ _TOGETHER_BYTES, _TOGETHER, _THREADS = 32 << 20, 32, 2
 # After a failed fetch, doubled each time: workers raise the error if it lasts.
 _PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 10.0
 _LOOK_SECONDS = 1.0  # how often the room is asked for while it is full: other loaders may have ended
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """A stream that begins: at a start, after a seek, in another epoch.
+
+    number: of beginnings before it. feeds: as they are before the first record. next_uses: of the sampler, None where
+    it doesn't say. records: of the source.
+    """
+
+    number: int
+    feeds: Sequence[Any]
+    next_uses: NextUses | None
+    records: int
 
 
 class FeederProcess:
@@ -59,17 +78,17 @@ class FeederProcess:
     def _handle(self, kind: int, body: bytes) -> None:
         if kind == wire.PREPARE:
             pickle.loads(body).apply()
-        elif kind == messages.FEED:
+        elif kind == FEED:
             self._feed = pickle.loads(body)
             self._feed.evict_by(self._next_use)
-        elif kind == messages.BEGIN:
+        elif kind == BEGIN:
             beginning: Beginning = pickle.loads(body)
             assert self._feed is not None
             self._number, self._starting = beginning.number, True
             self._coming = ComingChunks(
                 beginning.feeds, self._feed, beginning.next_uses, most_ahead=beginning.records
             )
-        elif kind == messages.GIVEN:
+        elif kind == GIVEN:
             number, *given = wire.read_numbers(body)
             if number == self._number and self._coming is not None:
                 self._coming.give(given)
@@ -114,13 +133,12 @@ class FeederProcess:
                 self._changed.wait(_LOOK_SECONDS)
 
 
-def main(channel: int, trainer: int) -> None:
-    """Runs a feeder until its channel ends.
+def start() -> None:
+    """Runs a feeder until its channel ends, with the arguments of the command of `start/launch.py`.
 
-    Args:
-        channel: descriptor of the feeder's end of the socket pair.
-        trainer: pid of the process that started this one.
+    These are the descriptor of the feeder's end of the socket pair, and the pid of the process that started this one.
     """
+    channel, trainer = map(int, sys.argv[1:])
     if os.getppid() != trainer:
         return  # the trainer has ended, and nothing tells of it any more
     os.set_inheritable(channel, False)
@@ -137,9 +155,3 @@ def main(channel: int, trainer: int) -> None:
         code = 1
     sys.stderr.flush()
     os._exit(code)
-
-
-def start() -> None:
-    """Runs a feeder with the arguments of the command of `start/launch.py`."""
-    channel, trainer = map(int, sys.argv[1:])
-    main(channel, trainer)

@@ -42,8 +42,7 @@ _LEGACY = (
     ("filter", "condition_function", operations.FilterOperation),
 )
 _ALL = (
-    *(base for *_, base in _KINDS),
-    *(legacy for *_, legacy in _LEGACY),
+    *(base for *_, base in (*_KINDS, *_LEGACY)),
     operations.BatchOperation,
     transforms.Batch,
     transforms.MapWithIndex,

@@ -189,10 +189,10 @@ class DataLoader:
 
     def _identity(self) -> Identity:
         flat_maps = sum(step.kind == "flat_map" for step in self._steps)
-        shard = self._shard_options
+        shard, source = self._shard_options, self._data_source
         return Identity(
             repr(self._sampler),
-            _repr(self._data_source),
+            str(type(source)) if isinstance(source, list | tuple | np.ndarray) else repr(source),
             flat_maps,
             shard.shard_index,
             shard.shard_count,
@@ -338,7 +338,3 @@ def _shard_options(sampler: Any, given: Any) -> sharding.ShardOptions:
             f"{given!r}{', and the sampler has none' if given is None else ''}"
         )
     return found
-
-
-def _repr(source: Any) -> str:
-    return str(type(source)) if isinstance(source, list | tuple | np.ndarray) else repr(source)

@@ -53,7 +53,7 @@ class SequentialSampler:
         shard_options: with drop_remainder, no more indices than all shards have alike.
         seed: of the generators of random operations.
 
-    Raises ValueError for num_records below 1.
+    Raises ValueError for num_records below 1. epoch_records: those between two changes of the order, all.
 
     >>> SequentialSampler(4)[3]
     RecordMetadata(index=3, record_key=3, rng=None)
@@ -64,18 +64,13 @@ class SequentialSampler:
     ) -> None:
         at_least("num_records", num_records, 1)
         count = shard_options.shard_count
-        self._num_records = num_records
+        self._num_records = self.epoch_records = num_records
         self._shard_options = shard_options
         self._max_index = num_records // count * count if shard_options.drop_remainder else num_records
         self._seed = seed
 
     def __len__(self) -> int:
         return self._max_index
-
-    @property
-    def epoch_records(self) -> int:
-        """Records between two changes of the order: all."""
-        return self._num_records
 
     def record_keys(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """The record keys of many indices, (n,) int64 each; IndexError for one out of range.
@@ -104,7 +99,8 @@ class IndexSampler:
         num_epochs: how many, None for no end.
         seed: int in [0, 2**32).
 
-    Raises ValueError or TypeError for a value out of range or of another type.
+    Raises ValueError or TypeError for a value out of range or of another type. epoch_records: those that this shard
+    reads in an epoch.
 
     >>> [IndexSampler(5, shuffle=True, seed=32)[i].record_key for i in range(5)]
     [2, 4, 3, 0, 1]
@@ -131,17 +127,14 @@ class IndexSampler:
         if self._seed is not None and self._seed >= _SEEDS:
             raise ValueError(f"seed: expected an int in [0, 2**32), got {seed}")
         self._first, stop = even_split(num_records, shard_options)
-        self._range = stop - self._first  # records that this shard reads in an epoch
-        alike = self._range * shard_options.shard_count if shard_options.drop_remainder else num_records
+        self.epoch_records = stop - self._first
+        alike = (
+            self.epoch_records * shard_options.shard_count if shard_options.drop_remainder else num_records
+        )
         self._max_index = None if num_epochs is None else num_epochs * min(alike, num_records)
 
     def __len__(self) -> int:
         return sys.maxsize if self._max_index is None else self._max_index
-
-    @property
-    def epoch_records(self) -> int:
-        """Records of this shard between two changes of the order."""
-        return self._range
 
     def record_keys(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """The record keys of many indices, (n,) int64 each; IndexError for one out of range.
@@ -150,17 +143,19 @@ class IndexSampler:
         [2, 4, 3, 0, 1]
         """
         _check_indices(indices, self._max_index)
-        if self._range == 0:
+        if self.epoch_records == 0:
             raise ZeroDivisionError(f"{self!r}: expected records of this shard, got none")
         places = indices // self._shard_options.shard_count
-        epochs = places // self._range
-        positions = places - epochs * self._range
+        epochs = places // self.epoch_records
+        positions = places - epochs * self.epoch_records
         if not self._shuffle:
             return self._first + positions
         keys = np.empty_like(positions)
         for epoch in np.unique(epochs).tolist():
             here = epochs == epoch
-            keys[here] = shuffled(positions[here], self._range - 1, ((self._seed or 0) + epoch) % _SEEDS)
+            keys[here] = shuffled(
+                positions[here], self.epoch_records - 1, ((self._seed or 0) + epoch) % _SEEDS
+            )
         return self._first + keys
 
     def __getitem__(self, index: int) -> RecordMetadata:

@@ -9,6 +9,7 @@ import loaderkit as lk
 import loaderkit._runtime.worker.bad_record_handler as mending
 from loaderkit._engine.task import ReadStream
 from loaderkit._runtime.worker.bad_record_handler import BadRecordHandler
+from loaderkit._runtime.worker.program import Program
 from loaderkit._runtime.worker.reading import ReadOptions, RecordReader
 from loaderkit.transforms.pipeline import Pipeline
 
@@ -47,9 +48,8 @@ class Searching:
 
 def handler(source, *operations, policy="replace", seed=None):
     reader = RecordReader(source, ReadOptions(), copy=True)
-    return BadRecordHandler(
-        Pipeline(operations, seed), reader, policy, Searching(), seed=seed, row_changing=False
-    )
+    program = Program(source, operations, seed, ReadOptions(), row_changing=False, on_record_error=policy)
+    return BadRecordHandler(Pipeline(operations, seed), reader, program, Searching())
 
 
 def make(mending, *keys, on_record_start=None):

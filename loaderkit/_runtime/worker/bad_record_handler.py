@@ -10,7 +10,7 @@ would make every record bad, and what isn't an Exception (Ctrl-C, sys.exit), whi
 
 import errno
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from loaderkit.transforms.pipeline import Pipeline
 from loaderkit.transforms.run import ElementRun
 
 from .reading import RecordReader
+
+if TYPE_CHECKING:
+    from .program import Program
 
 NO_RECORD = -1  # passed to OnRecordStart for work on more than one record
 OnRecordError = str | Callable[[Exception, RecordMetadata], Any]
@@ -50,10 +53,8 @@ class BadRecordHandler:
     Args:
         pipeline: of which the first level is run.
         reader: of the source.
-        policy: "raise", "replace", "skip" or a function of the user's.
+        program: has the policy.
         search: gives the candidates to read instead of a bad record.
-        seed: the sampler's, for the metadata that the function gets.
-        row_changing: whether the run keeps the ends of its elements.
 
     losses: those of what was made since the list was emptied.
     """
@@ -62,18 +63,14 @@ class BadRecordHandler:
         self,
         pipeline: Pipeline,
         reader: RecordReader,
-        policy: OnRecordError,
+        program: "Program",
         search: _Search,
-        *,
-        seed: int | None,
-        row_changing: bool,
     ) -> None:
         self._level = pipeline.runners[0]
         self._reader = reader
-        self._policy = policy
+        self._policy = program.on_record_error
         self._search = search
-        self._seed = seed
-        self._row_changing = row_changing
+        self._seed, self._row_changing = program.seed, program.row_changing
         # Whether an operation that fails on a record fails on it for every row.
         self._same_for_all = not any(
             draws(op) or isinstance(op, MapWithIndex) for op in pipeline.before_first_batch
@@ -168,7 +165,8 @@ class BadRecordHandler:
         elif callable(self._policy):
             run = self._from_user(index, key, failure)
         if run.failure is None:
-            why = _text_of(failure.error)
+            error = failure.error
+            why = shortened(f"{type(error).__qualname__}: {text_of(error)}", _MOST_TEXT)
             self.losses.append(Loss(number, index, key, instead, failure.label, why, self._reader.name(key)))
         return run
 
@@ -231,7 +229,3 @@ def is_of_all(error: Exception) -> bool:
     return isinstance(error, MemoryError | FileChangedError | ChecksumError) or (
         type(number) is int and number in _OF_THE_MACHINE
     )
-
-
-def _text_of(error: Exception) -> str:
-    return shortened(f"{type(error).__qualname__}: {text_of(error)}", _MOST_TEXT)

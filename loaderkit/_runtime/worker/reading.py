@@ -98,7 +98,8 @@ class RecordReader:
     name: a function of a record key, the source's name for the record or None.
     waited: seconds for which `read` waited for bytes, in all: for reads ahead, or without using the processor.
     taken, calls: nanoseconds in `read` and `timed`, in all, and how often they were called.
-    reads_ahead: whether `begin` starts reads. counts_aside: whether `counted_aside` can be other than zeros.
+    reads_ahead: whether `begin` starts reads. retries: whether failed reads are retried.
+    counts_aside: whether `counted_aside` can be other than zeros.
     """
 
     def __init__(
@@ -137,7 +138,8 @@ class RecordReader:
                 self._call, threads=threads, records=records, call_records=calls, name=ahead
             )
         self.reads_ahead = self._ahead is not None
-        self.counts_aside = self.reads_ahead or bool(self._retrying)
+        self.retries = bool(self._retrying)
+        self.counts_aside = self.reads_ahead or self.retries
 
     def begin(self, task: int, keys: np.ndarray) -> None:
         """Starts reads of a task that `read` will ask for later."""
@@ -220,11 +222,6 @@ class RecordReader:
         """
         for retrying in self._retrying:
             retrying.waits = lambda: waits() if self._waited_for else None
-
-    @property
-    def retries(self) -> bool:
-        """Whether failed reads are retried."""
-        return bool(self._retrying)
 
     def close(self) -> None:
         """Ends the reading threads."""

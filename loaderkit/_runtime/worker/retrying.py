@@ -82,10 +82,6 @@ def _tenacity() -> Any:
     return tenacity
 
 
-def _unnamed(key: int) -> None:
-    return None
-
-
 class Retrying:
     """A source's read with retries; may be called from several threads.
 
@@ -105,7 +101,7 @@ class Retrying:
     7
     """
 
-    def __init__(self, read: Callable[[Any], Any], retry: Retry, name: Namer = _unnamed) -> None:
+    def __init__(self, read: Callable[[Any], Any], retry: Retry, name: Namer = lambda _: None) -> None:
         self._read = read
         self._name = name
         self._retry = retry

@@ -99,14 +99,7 @@ class TaskRunner:
             take = partial(self.reader.timed, take)
             self._column_rows = ColumnRows(take, context.token, self._runners[-1], verify=program.verify)
         self._raises = program.on_record_error == "raise"
-        self._records = BadRecordHandler(
-            self._pipeline,
-            self.reader,
-            program.on_record_error,
-            context.candidates,
-            seed=program.seed,
-            row_changing=program.row_changing,
-        )
+        self._records = BadRecordHandler(self._pipeline, self.reader, program, context.candidates)
 
     def do(self, task: Task, on_record_start: OnRecordStart | None = None) -> tuple[TaskResult, Output]:
         """Runs a task; the result's `nbytes` is an estimate, for executors that store the output as objects.

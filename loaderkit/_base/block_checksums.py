@@ -82,6 +82,8 @@ class CheckedBlocks:
         offset: of the bytes in the file.
         advice: what to do about a damaged file, such as "delete it to plan again".
 
+    is_checked: whether every block was compared.
+
     >>> data = np.arange(100_000, dtype=np.uint8)
     >>> checksums = BlockChecksums()
     >>> checksums.update(data.data)
@@ -103,12 +105,7 @@ class CheckedBlocks:
         self._path, self._offset, self._advice = path, offset, advice
         self._data, self._checksums = data, checksums
         self._good = np.zeros(blocks, np.bool_)
-        self._all_good = not blocks
-
-    @property
-    def is_checked(self) -> bool:
-        """Whether every block was compared."""
-        return self._all_good
+        self.is_checked = not blocks
 
     def check(self, begin: int, end: int) -> None:
         """Compares the blocks that hold the bytes begin to end of the data; ChecksumError for the first wrong one."""
@@ -116,7 +113,7 @@ class CheckedBlocks:
 
     def check_each(self, begins: Int64Array, ends: Int64Array) -> None:
         """`check` of many ranges, (n,) int64 each."""
-        if self._all_good:
+        if self.is_checked:
             return
         some = ends > begins
         firsts, lasts = begins[some] // BLOCK_BYTES, (ends[some] - 1) // BLOCK_BYTES
@@ -148,7 +145,7 @@ class CheckedBlocks:
             begin = block * BLOCK_BYTES
             self._compare_one(block, self._data[begin : min(begin + BLOCK_BYTES, len(self._data))].data)
             self._good[block] = True
-        self._all_good = bool(self._good.all())
+        self.is_checked = bool(self._good.all())
 
     def _compare_one(self, block: int, data: memoryview) -> None:
         if zlib.crc32(data) != self._checksums[block]:

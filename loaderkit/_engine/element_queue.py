@@ -86,11 +86,6 @@ class QueuedRun:
         assert self.begins is not None
         return int(self.begins[number, 0])
 
-    @property
-    def used_up(self) -> bool:
-        """Whether all its elements were taken, and no failure follows them."""
-        return self.done and self.taken == self.size and self.failed is None
-
 
 @dataclass(slots=True)
 class QueueSlice:
@@ -197,8 +192,8 @@ class ElementQueue:
         return QueueSlice(spans, cursors, end, max(pass_number, 0), end_pass, reach)
 
     def drop_used(self) -> None:
-        """Drops the runs at the front that were used up; a failure stays."""
-        while self.runs and self.runs[0].used_up:
+        """Drops the runs at the front of which all elements were taken; a failure stays."""
+        while self.runs and (run := self.runs[0]).done and run.taken == run.size and run.failed is None:
             self.runs.popleft()
 
     def give_up(self, limit: int, what: str) -> None:

@@ -1,17 +1,57 @@
 """A logical stream of a stream scheduler: its feed, its queues, and the figures that decide how much to read."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from loaderkit._order.facts import Cursor, Loss
 
-from .element_queue import ElementQueue
+from .element_queue import ElementQueue, QueueSlice
 from .task import Span
-from .yields import Outlook, Yield
+
+
+@dataclass(slots=True)
+class Yield:
+    """What came of the records of a stream, or of the batches of a level: less than one of each with a Filter.
+
+    It affects only how much is read ahead, never what is delivered.
+
+    >>> of_records = Yield()
+    >>> of_records.estimate(unknown=1.0)
+    1.0
+    >>> of_records.saw(entered=8, came=2)
+    >>> of_records.estimate(unknown=1.0)
+    0.25
+    """
+
+    entered: int = 0
+    came: int = 0
+
+    def saw(self, *, entered: int, came: int) -> None:
+        """Counts elements that came of records or batches that are done."""
+        self.entered += entered
+        self.came += came
+
+    def estimate(self, unknown: float) -> float:
+        """Elements that will come of one, more than 0; `unknown` before any is done."""
+        # As long as nothing came, the next one may be the first.
+        return max(self.came, 1) / self.entered if self.entered else unknown
+
+
+class Outlook(NamedTuple):
+    """What a stream has, and what it lacks, in records.
+
+    lacking   records that are still to be assigned before the wanted elements can be made, estimated
+    coming    records that are being read, and those that the elements that are ready were made of
+    each      records of this stream that one element takes
+    """
+
+    lacking: float
+    coming: float
+    each: float
 
 
 class RecordInput(Protocol):
@@ -117,3 +157,41 @@ def stream_of(feed: RecordInput, start: Cursor, takes: Sequence[int]) -> Logical
     """A stream that nothing was read of; `takes`: rows that each Batch takes of it, in order."""
     queues = [ElementQueue() for _ in range(max(len(takes), 1))]
     return LogicalStream(feed, start, queues, takes, [Yield() for _ in queues])
+
+
+class Masks:
+    """What the rows of masked batches look like: the first element of the whole data, read for it.
+
+    They follow where the streams of this process are exhausted and other processes may have more rows.
+
+    Args:
+        sample: makes its feed.
+        takes: rows that each Batch takes of it.
+    """
+
+    def __init__(self, sample: Callable[[], RecordInput], takes: Sequence[int]) -> None:
+        self._sample = sample
+        self._takes = takes
+        self.stream: LogicalStream | None = None  # once a row was needed
+        self.shape: QueueSlice | None = None  # that row
+
+    def find(self, last: ElementQueue) -> QueueSlice | None:
+        """The row, as soon as it is made; where there is none, ends the queue of the batches that need it."""
+        if self.shape is not None:
+            return self.shape
+        if self.stream is None:
+            self.stream = stream_of(self._sample(), (), self._takes)
+        queue = self.stream.queues[-1]
+        queue.count()
+        if queue.ready:
+            self.shape = queue.take(1)
+        elif (failure := queue.failure()) is not None:
+            last.fail(replace(failure, cursors=None))  # of the sample, not of this place in the streams
+        elif queue.at_end():
+            last.ended = True  # no process has a row
+        return self.shape
+
+    def lacking(self, stream: LogicalStream) -> LogicalStream | None:
+        """The stream, if more of it has to be read for the row."""
+        enough = stream.on_their_way or stream.queues[-1].size() or self.shape is not None
+        return None if enough or stream.ended else stream

@@ -1,6 +1,6 @@
 """What a stream scheduler reads next: the stream that lacks most for the next elements, and how many of its records.
 
-It follows from what came of each stream's records and batches so far (yields.py). Where no task is out and no element
+It follows from what came of each stream's records and batches so far (`Yield`). Where no task is out and no element
 can be made, some stream lacks records: so there is always a task, or an outcome. Until a first element is made nothing
 is read ahead of it but two tasks a worker.
 """
@@ -12,12 +12,10 @@ import numpy as np
 
 from .element_queue import ElementQueue, QueuedRun
 from .grouping import Grouping
-from .logical_stream import LogicalStream
-from .masks import Masks
+from .logical_stream import LogicalStream, Masks, Outlook, Yield
 from .pace import Pace
 from .scheduler import AHEAD_NBYTES, Reserve
 from .task import ReadStream, StreamRead
-from .yields import Outlook, Yield
 
 # Of a stream's first task: what an element takes is only known when some records are done. A task of cheap rows that is
 # so short costs 0.1 ms; of 2 ms each, as large pictures have, the first ones of two workers are 32 ms.

@@ -198,7 +198,7 @@ class RowScheduler:
                 return self._rows_read(task, steps, result)
             case MakeBatch(), BatchMade():
                 return self._batch_made(task, steps[0], result)
-        raise _no_pair(task, result)
+        raise AssertionError(f"a result of task {task.id}: {type(result).__name__} for {type(task).__name__}")
 
     def _rows_read(self, task: ReadRows, steps: list[InFlightStep], result: RowsRead) -> int:
         rows = len(task.indices[:: self._group])
@@ -346,7 +346,3 @@ class RowScheduler:
 
 def _join(arrays: list[np.ndarray]) -> np.ndarray:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
-
-
-def _no_pair(task: Task, result: TaskResult) -> AssertionError:
-    return AssertionError(f"a result of task {task.id}: {type(result).__name__} for {type(task).__name__}")

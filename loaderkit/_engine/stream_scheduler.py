@@ -14,7 +14,7 @@ on which was quicker; the others are read on until it has.
 
 The grouping of the last Batch decides what becomes of a last batch that lacks rows. Padded batches end when the streams
 of this process are exhausted, or, where other processes may have more rows, never: then masked batches follow
-(masks.py), and the iterator that hands them out decides when to stop.
+(`Masks`), and the iterator that hands them out decides when to stop.
 
 read_selection.py says what is read next.
 """
@@ -29,8 +29,7 @@ from loaderkit._order.facts import Cursor, Facts, Failure
 
 from .element_queue import ElementQueue, QueuedRun
 from .grouping import Grouping, batch_of, end_like, masked_batch, passes_after
-from .logical_stream import LogicalStream, RecordInput, stream_of
-from .masks import Masks
+from .logical_stream import LogicalStream, Masks, RecordInput, stream_of
 from .passed_losses import losses_left, losses_of
 from .read_selection import ReadSelection, note_windows
 from .scheduler import Replacement, Reserve, SchedulerContext, no_replacement

@@ -43,13 +43,6 @@ class WorkerSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class StartWorker:
-    """Start a worker, and give it this number."""
-
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
 class StallWarning:
     """Log that a worker made no progress.
 
@@ -216,7 +209,7 @@ class WorkerSupervisor(Generic[W]):
     >>> policy = RestartPolicy(restarts=1, timeout=None, restart_late=False)
     >>> supervisor = WorkerSupervisor[str](worker_count=1, killable=True, policy=policy)
     >>> supervisor.to_start()
-    StartWorker(number=0)
+    0
     >>> supervisor.started(0, "the first process")
     >>> supervisor.worker_ready(0), supervisor.state(0), supervisor.to_start()
     (True, <WorkerState.READY: 'ready'>, None)
@@ -275,9 +268,9 @@ class WorkerSupervisor(Generic[W]):
 
     # --- the life of a worker -----------------------------------------------------------------------------------
 
-    def to_start(self) -> StartWorker | None:
-        """Which worker to start next, None while there are enough."""
-        return StartWorker(self._next_number) if self._staying() < self.wanted else None
+    def to_start(self) -> int | None:
+        """The number of the worker to start next, None while there are enough."""
+        return self._next_number if self._staying() < self.wanted else None
 
     def _staying(self) -> int:
         return sum(entry.state in _STAYING and not entry.elsewhere for entry in self._entries.values())
@@ -325,7 +318,7 @@ class WorkerSupervisor(Generic[W]):
         self._move(number, DISMISSED)
 
     def started(self, number: int, worker: W) -> None:
-        """The worker of a `StartWorker` is there, or is started in a moment."""
+        """The worker of a number that `to_start` gave is there, or is started in a moment."""
         assert number == self._next_number, f"worker: expected number {self._next_number}, got {number}"
         self._entries[number] = _Entry(worker)
         self._next_number += 1

@@ -26,7 +26,7 @@ from collections.abc import Callable, Collection, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
-from loaderkit._base.system.descriptors import above_standard, open_descriptor
+from loaderkit._base.system.limits import above_standard, open_descriptor
 from loaderkit.errors import StateError
 
 _DOCUMENT = re.compile(r"process_(0|[1-9][0-9]*)-of-([1-9][0-9]*)\.json")

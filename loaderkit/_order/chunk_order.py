@@ -16,9 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .distinct import distinct_of
 from .mixing import UInt64Array, fold_arrays
-from .permutation import Int64Array, permute, unpermute
+from .permutation import Int64Array, distinct_of, permute, unpermute
 
 # What a key is for, after the epoch's own.
 _CHUNKS = np.array([1], np.uint64)

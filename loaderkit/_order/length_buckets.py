@@ -9,9 +9,8 @@ step       place of a batch in the epoch: the whole batches in a keyed order, th
 
 import numpy as np
 
-from .distinct import distinct_of
 from .mixing import fold_arrays
-from .permutation import Int64Array, Permutations, permute
+from .permutation import Int64Array, Permutations, distinct_of, permute
 
 _STEPS = 0  # which order of an epoch a key is for; that of bucket b is for b + 1
 

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterable
 from queue import SimpleQueue
 
-from loaderkit._base.system.descriptors import above_standard
+from loaderkit._base.system.limits import above_standard
 
 # Reads in flight in a process. At 20 ms a round trip 32 give 1,600 reads/s.
 IN_FLIGHT = 32

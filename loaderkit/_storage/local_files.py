@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._base.system.descriptors import above_standard
 from loaderkit._base.system.file_identity import FileIdentity
-from loaderkit._base.system.limits import most_open_files, naming_limits
+from loaderkit._base.system.limits import above_standard, most_open_files, naming_limits
 from loaderkit._base.system.shared_memory import goes_to_a_worker
 
 from .range_reader import ObjectVersion

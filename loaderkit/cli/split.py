@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from loaderkit._base.system.locked_folder import locked_folder
 from loaderkit._base.system.made_folder import Made, unfinished_folder
+from loaderkit._base.system.waited_lock import locked_folder
 from loaderkit.formats import registry
 from loaderkit.formats._writing.parallel_encoding import encoded_by_workers
 from loaderkit.formats._writing.run_jobs import made_of_format, run_jobs

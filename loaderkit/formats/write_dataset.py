@@ -11,7 +11,6 @@ from functools import reduce
 from itertools import accumulate
 from typing import Any
 
-from loaderkit._base.system.locked_folder import locked_folder
 from loaderkit._base.system.made_folder import (
     MADE,
     Made,
@@ -20,6 +19,7 @@ from loaderkit._base.system.made_folder import (
     unfinished_folder,
 )
 from loaderkit._base.system.numerics import present_versions
+from loaderkit._base.system.waited_lock import locked_folder
 
 from . import registry
 from ._datasets.card import CARD, DatasetCard, ShardFile, is_name, is_split, write_card

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from loaderkit._base.block_checksums import CheckedBlocks, checksums_of_text, damaged
 from loaderkit._base.canonical_json import check_seal, sealed
-from loaderkit._base.system.descriptors import above_standard
+from loaderkit._base.system.limits import above_standard
 from loaderkit._base.system.numerics import present_versions
 from loaderkit._order.array_digest import digest_of
 from loaderkit._source.fingerprint import fingerprint_of

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._base.canonical_json import canonical
-from loaderkit._base.system.locked_folder import locked_folder
 from loaderkit._base.system.made_folder import Made, delete_finished_work, unfinished_folder
 from loaderkit._base.system.progress_bar import progress_bar
 from loaderkit._base.system.resume import goes_on_from
+from loaderkit._base.system.waited_lock import locked_folder
 from loaderkit._loader.loader import DataLoader
 from loaderkit._loader.one_pass import one_pass
 from loaderkit._runtime.worker.bad_record_handler import OnRecordError

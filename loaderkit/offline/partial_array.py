@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from loaderkit._base.block_checksums import BlockChecksums, CheckedBlocks, checksums_of_text
 from loaderkit._base.canonical_json import check_seal, sealed
-from loaderkit._base.system.descriptors import above_standard
+from loaderkit._base.system.limits import above_standard
 from loaderkit._base.system.whole_file import naming, whole_file
 from loaderkit.errors import DataFormatError
 from loaderkit.formats.npy import array_header

@@ -19,8 +19,8 @@ import numpy as np
 
 from loaderkit._base.block_checksums import damaged
 from loaderkit._base.canonical_json import canonical
-from loaderkit._base.system.descriptors import above_standard
-from loaderkit._base.system.locked_folder import locked_folder
+from loaderkit._base.system.limits import above_standard
+from loaderkit._base.system.waited_lock import locked_folder
 from loaderkit._base.system.whole_file import naming
 from loaderkit._order.packing.block import FRAME_WORDS, Frame, UInt32Array, body_words
 from loaderkit.errors import DataFormatError

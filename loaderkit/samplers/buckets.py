@@ -20,9 +20,8 @@ import numpy.typing as npt
 from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.numbers import as_array, at_least, true_or_false
 from loaderkit._order.array_digest import digest_of
-from loaderkit._order.distinct import distinct_of
 from loaderkit._order.length_buckets import LengthBuckets
-from loaderkit._order.permutation import MAX_RECORDS, Int64Array
+from loaderkit._order.permutation import MAX_RECORDS, Int64Array, distinct_of
 from loaderkit._order.sharding import Sharding, check_sharding
 
 from .bulk import BulkSampler
@@ -32,7 +31,7 @@ _ADVICE = "give the lengths of all records, such as lk.offline.read_array(path) 
 
 
 @former_arguments(removed_in="0.3.0", left_out={"shuffle": True})
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, repr=False)
 class LengthBucketSampler(BulkSampler):
     """Batches of records of like length: every record once in each epoch, with others of its bucket.
 
@@ -59,7 +58,7 @@ class LengthBucketSampler(BulkSampler):
     lengths: InitVar[npt.ArrayLike]
     boundaries: Sequence[int]
     global_batch_size: int
-    batch_sizes: Sequence[int] | None = field(default=None, kw_only=True)
+    batch_sizes: Sequence[int] | None = field(default=None, kw_only=True, compare=False)  # but `sizes`
     shuffle: bool = field(kw_only=True)
     drop_remainder: bool = field(default=False, kw_only=True)
     seed: int | None = field(default=None, kw_only=True)
@@ -67,8 +66,8 @@ class LengthBucketSampler(BulkSampler):
     shard_options: Sharding | None = field(default=None, kw_only=True)
     sizes: tuple[int, ...] = field(init=False)
     lengths_digest: str = field(init=False)
-    _by_bucket: npt.NDArray[Any] = field(init=False)  # (n,) the records, sorted by bucket
-    _buckets: LengthBuckets = field(init=False)
+    _by_bucket: npt.NDArray[Any] = field(init=False, compare=False)  # (n,) the records, sorted by bucket
+    _buckets: LengthBuckets = field(init=False, compare=False)
 
     def __post_init__(self, lengths: npt.ArrayLike) -> None:
         self._check_settings()
@@ -214,14 +213,6 @@ class LengthBucketSampler(BulkSampler):
     @property
     def _limit(self) -> int:
         return ENDLESS if self.num_epochs is None else self.num_epochs * self.epoch_length
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, LengthBucketSampler):
-            return NotImplemented
-        return self.fingerprint() == other.fingerprint() and self.shard_options == other.shard_options
-
-    def __hash__(self) -> int:
-        return hash((self.lengths_digest, self.boundaries, self.sizes, self.seed))
 
     def __repr__(self) -> str:
         sizes = "" if self.batch_sizes is None else f"batch_sizes={list(self.sizes)}, "

@@ -19,9 +19,8 @@ import numpy.typing as npt
 
 from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.numbers import at_least
-from loaderkit._order.distinct import distinct_of
 from loaderkit._order.mixing import fold_each
-from loaderkit._order.permutation import MAX_RECORDS, Int64Array, permute
+from loaderkit._order.permutation import MAX_RECORDS, Int64Array, distinct_of, permute
 from loaderkit._order.sharding import Sharding, check_sharding
 
 from .bulk import BulkSampler

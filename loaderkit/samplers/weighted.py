@@ -23,7 +23,7 @@ _COLUMN, _PART = 1, 2  # which of an index's two words a key is for
 _ADVICE = "give one finite weight for each record, 0 for one that is never drawn"
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, repr=False)
 class WeightedSampler(BulkSampler):
     """Records drawn with replacement: record k with probability weights[k] / sum(weights), the same for each index.
 
@@ -48,7 +48,7 @@ class WeightedSampler(BulkSampler):
     seed: int = field(kw_only=True)
     num_samples: int | None = field(default=None, kw_only=True)
     shard_options: Sharding | None = field(default=None, kw_only=True)
-    table: AliasTable = field(init=False)
+    table: AliasTable = field(init=False, compare=False)
     weights_digest: str = field(init=False)
 
     def __post_init__(self, weights: npt.ArrayLike) -> None:
@@ -108,17 +108,6 @@ class WeightedSampler(BulkSampler):
     @property
     def _limit(self) -> int:
         return ENDLESS if self.num_samples is None else self.num_samples
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, WeightedSampler):
-            return NotImplemented
-        return self._said() == other._said()
-
-    def __hash__(self) -> int:
-        return hash(self._said())
-
-    def _said(self) -> tuple[Any, ...]:
-        return self.min_records, self.weights_digest, self.seed, self.num_samples, self.shard_options
 
     def __repr__(self) -> str:
         return (

@@ -17,7 +17,7 @@ import zlib
 from typing import Any
 
 from loaderkit._base.canonical_json import canonical
-from loaderkit._base.system.descriptors import open_descriptor
+from loaderkit._base.system.limits import open_descriptor
 from loaderkit._base.system.waited_lock import waited_lock
 from loaderkit.errors import DataFormatError
 

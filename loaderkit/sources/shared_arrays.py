@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._base.system.descriptors import above_standard
 from loaderkit._base.system.file_identity import FileIdentity, WatchedFile, file_changed
+from loaderkit._base.system.limits import above_standard
 from loaderkit._base.system.shared_memory import SharedBuffer, goes_to_a_worker
 from loaderkit._source.content import content_hash, sampled_keys
 

@@ -12,12 +12,18 @@ import numpy.typing as npt
 
 from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.numbers import at_least
-from loaderkit._order.packing.block import How, Rules, checked_rules
-from loaderkit._order.packing.feature_array import feature_array, shown
+from loaderkit._order.packing.block import How, Rules, WindowRows, checked_rules, window_rows
 from loaderkit._order.packing.pieces import Long
-from loaderkit._order.packing.row_layout import RowLayout, Rows
-from loaderkit._order.packing.row_leaves import Leaves, Names, RowLeaves, row_leaves
-from loaderkit._order.packing.window_rows import WindowRows, window_rows
+from loaderkit._order.packing.row_leaves import (
+    Leaves,
+    Names,
+    RowLayout,
+    RowLeaves,
+    Rows,
+    feature_array,
+    row_leaves,
+    shown,
+)
 
 from .base import Window
 

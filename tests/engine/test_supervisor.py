@@ -54,7 +54,7 @@ def made(*, workers=WORKERS, restarts=1, timeout=5.0, restart_late=False, killab
 
 def start(supervisor, ready=True):
     """Starts one worker more; its number."""
-    number = supervisor.to_start().number
+    number = supervisor.to_start()
     supervisor.started(number, f"the worker {number}")
     if ready:
         assert supervisor.worker_ready(number)

@@ -20,7 +20,6 @@ from loaderkit._engine.supervisor import (
     ReleaseSlots,
     RestartPolicy,
     StallWarning,
-    StartWorker,
     WorkerLost,
     WorkerSnapshot,
     WorkerState,
@@ -126,7 +125,7 @@ class SupervisorMachine(RuleBasedStateMachine):
     @rule(fails=st.sampled_from([False, False, False, True]), ready=st.booleans(), tasks=st.integers(0, 2))
     def start(self, fails, ready, tasks):
         number = len(self.workers)
-        assert self.supervisor.to_start() == StartWorker(number)
+        assert self.supervisor.to_start() == number
         self.supervisor.started(number, f"worker {number}")
         self.workers[number] = Modelled()
         if fails:
@@ -393,7 +392,7 @@ class SupervisorMachine(RuleBasedStateMachine):
         assert [*self.supervisor.workers] == self.those(*PRESENT)
         assert [*self.supervisor.fenced] == self.those("fenced")
         wanted = len(self.staying) < self.worker_count
-        assert self.supervisor.to_start() == (StartWorker(len(self.workers)) if wanted else None)
+        assert self.supervisor.to_start() == (len(self.workers) if wanted else None)
 
 
 TestSupervisor = SupervisorMachine.TestCase

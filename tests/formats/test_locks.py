@@ -15,7 +15,7 @@ from loaderkit._base.system import waited_lock
 
 STOPPED = """
 import os, signal, sys
-from loaderkit._base.system.locked_folder import locked_folder
+from loaderkit._base.system.waited_lock import locked_folder
 with locked_folder(sys.argv[1]):
     os.kill(os.getpid(), signal.SIGSTOP)
 """

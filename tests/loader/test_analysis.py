@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from loaderkit._engine.stats.counters import OperationCounters, PoolCounters, WorkerCounters
+from loaderkit._engine.stats.counters import OperationCounters, PoolCounters, TrainerCounters, WorkerCounters
 from loaderkit._engine.stats.stats import Stats
-from loaderkit._engine.stats.trainer import TrainerCounters
 from loaderkit._loader.inspect.conclusion import (
     Experiments,
     Measured,

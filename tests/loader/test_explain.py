@@ -7,9 +7,14 @@ import pytest
 from internals import plan_of
 
 import loaderkit as lk
-from loaderkit._engine.stats.counters import OperationCounters, PoolCounters, WorkerCounters
+from loaderkit._engine.stats.counters import (
+    Exposed,
+    OperationCounters,
+    PoolCounters,
+    TrainerCounters,
+    WorkerCounters,
+)
 from loaderkit._engine.stats.stats import Stats
-from loaderkit._engine.stats.trainer import Exposed, TrainerCounters
 from loaderkit._loader.executor_factory import program_of
 from loaderkit._loader.inspect.analysis import Limit, advice_of, is_bottleneck, limit_of, rate_at
 from loaderkit._loader.inspect.conclusion import Experiments, Measured, limit_of_alone

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from loaderkit._order.mixing import fold
 from loaderkit._order.mixture.fair_table import fair_slots, slot_counts
-from loaderkit._order.mixture.order import order_of, pattern_order, shuffled
-from loaderkit._order.mixture.shuffled_order import _sources
+from loaderkit._order.mixture.order import _sources, order_of, pattern_order, shuffled
 
 MOST = 1 << 62
 PLACES = st.integers(0, MOST - 20_000)

@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from packing_twins import naive_best_fit, naive_concat, naive_cut, naive_first_fit
 
 from loaderkit._order.packing.best_fit import best_fit
-from loaderkit._order.packing.concat import concat_then_split
 from loaderkit._order.packing.first_fit import first_fit
-from loaderkit._order.packing.pieces import cut
+from loaderkit._order.packing.pieces import concat_then_split, cut
 
 LENGTHS = st.lists(st.integers(0, 300), max_size=60)
 ROW = st.integers(1, 200)

@@ -28,7 +28,7 @@ import contextlib, hashlib, json, os, pathlib, sys, traceback
 import numpy as np
 import loaderkit as lk
 from loaderkit._loader.state_files import write_document
-from loaderkit._base.system.descriptors import above_standard
+from loaderkit._base.system.limits import above_standard
 
 NOISE = "noise " * 700
 closed_later = [int(digit) for digit in sys.argv[1]]

@@ -90,7 +90,7 @@ def test_columns_are_written_in_place(monkeypatch):
     plan = lk.plan_packing(LENGTHS, 8)
     rows = lk.PackedDataSource(token_source(), plan, targets=True, mask="mask")
     expected = rows.take(range(len(rows)))
-    monkeypatch.setattr("loaderkit._order.packing.row_layout._AT_ONCE", 17)
+    monkeypatch.setattr("loaderkit._order.packing.row_leaves._AT_ONCE", 17)
     for step in (1, 2):
         out = [np.full((step * len(rows), 8), 77, leaf.dtype)[::step] for leaf in expected.values()]
         assert rows.take(range(len(rows)), out=out)["mask"] is out[-1]

@@ -38,26 +38,22 @@ def reduce_array(array: np.ndarray) -> Any:
     return _cast, (array.astype(dtype.newbyteorder("=")), dtype)
 
 
-class PlainPickler:
-    """pickle's own Pickler, in C, with `reduce_array` for arrays.
+def plain_pickle(content: Any, buffer_callback: Callable[[pickle.PickleBuffer], Any] | None = None) -> bytes:
+    """The pickle of `content` by pickle's own Pickler, in C, with `reduce_array` for arrays.
 
     Args:
+        content: what is pickled.
         buffer_callback: as pickle's: takes the buffers that are sent out of band.
 
     >>> swapped = np.arange(4, dtype=">i4")[::2]
-    >>> pickle.loads(PlainPickler().dumps(swapped)).dtype.isnative
+    >>> pickle.loads(plain_pickle(swapped)).dtype.isnative
     False
     """
-
-    def __init__(self, buffer_callback: Callable[[pickle.PickleBuffer], Any] | None = None) -> None:
-        self._out = BytesIO()
-        self._pickler = pickle.Pickler(self._out, protocol=5, buffer_callback=buffer_callback)
-        self._pickler.dispatch_table = _REDUCERS
-
-    def dumps(self, content: Any) -> bytes:
-        """The pickle of `content`. May be called once."""
-        self._pickler.dump(content)
-        return self._out.getvalue()
+    out = BytesIO()
+    pickler = pickle.Pickler(out, protocol=5, buffer_callback=buffer_callback)
+    pickler.dispatch_table = _REDUCERS
+    pickler.dump(content)
+    return out.getvalue()
 
 
 class _Reducers(dict[type, _Reduce]):

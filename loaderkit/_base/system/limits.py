@@ -1,7 +1,13 @@
-"""Limits of this process, for errors and for how many files are open: open files, threads and processes, address space.
+"""What the system gives a process: descriptors that aren't the standard streams', and limits, which our errors name.
 
-The system's own message ("can't start new thread", "Resource temporarily unavailable") names no limit, and the same
-message may come from several. So our errors add the limits that it may come from, with their present values.
+The kernel opens a file at the lowest free number. In a daemon, or after `sys.stdout.close()`, that may be 1, and all
+that is printed would go to our file. No system call opens a file at 3 or above, and libraries open files themselves, so
+the free numbers below 3 are first filled with `/dev/null`. They stay filled: if they were closed again, another thread
+could open a file there, and close it while ours is being opened.
+
+Limits are of open files, threads and processes, address space. The system's own message ("can't start new thread",
+"Resource temporarily unavailable") names no limit, and the same message may come from several. So our errors add the
+limits that it may come from, with their present values.
 """
 
 import contextlib
@@ -120,3 +126,51 @@ def most_tasks(root: str | os.PathLike[str]) -> int | None:
             with contextlib.suppress(OSError, ValueError):  # ValueError: "max", no limit
                 values.append(int((group / "pids.max").read_text()))
     return min(values, default=None)
+
+
+_STANDARD = range(3)
+
+
+@contextlib.contextmanager
+def above_standard() -> Iterator[None]:
+    """Files that are opened inside the block, by a library too, get a descriptor of 3 or more.
+
+    Raises OSError where the process is at its limit of descriptors.
+
+    >>> with above_standard():
+    ...     fd = os.open(os.devnull, os.O_RDONLY)
+    >>> fd >= 3
+    True
+    >>> os.close(fd)
+    """
+    for number in _STANDARD:
+        if not _is_open(number):
+            got = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+            if got not in _STANDARD:  # another thread has opened a file at `number` meanwhile
+                os.close(got)
+    yield
+
+
+def open_descriptor(path: str | os.PathLike[str], flags: int, mode: int = 0o666) -> int:
+    """`os.open` above the standard descriptors; child processes don't inherit what it opens."""
+    with above_standard():
+        return os.open(path, flags | os.O_CLOEXEC, mode)
+
+
+def is_stream(number: int) -> bool:
+    """Whether an open descriptor is a standard stream, and not a file that Python opened at that number.
+
+    Child processes inherit a standard stream; files that Python opens are not inherited.
+    """
+    try:
+        return os.get_inheritable(number)
+    except OSError:  # the descriptor is closed
+        return False
+
+
+def _is_open(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True

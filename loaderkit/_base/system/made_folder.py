@@ -16,8 +16,8 @@ from typing import Any, Self
 from loaderkit._base.canonical_json import check_seal, sealed
 from loaderkit.errors import DataFormatError
 
-from .locked_folder import locked_folder
 from .resume import goes_on_from
+from .waited_lock import locked_folder
 from .whole_file import TEMPORARY, whole_file
 
 MADE = "made.json"

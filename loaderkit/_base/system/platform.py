@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 
-from .descriptors import above_standard
+from .limits import above_standard
 from .processor_level import levelled
 
 LINUX = sys.platform == "linux"

@@ -14,8 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .descriptors import above_standard
-from .limits import naming_limits
+from .limits import above_standard, naming_limits
 
 _travel = threading.local()
 

@@ -1,4 +1,4 @@
-"""A lock that is waited for, but not without a word, and not for ever."""
+"""A lock that is waited for, but not without a word, and not for ever; and a folder of unfinished work that has it."""
 
 import contextlib
 import fcntl
@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import Iterator
 
+from .limits import open_descriptor
 from .platform import process_state
 
 TOLD_AFTER = 10.0  # seconds, then a warning says who has the lock
@@ -92,3 +93,53 @@ def _holder(descriptor: int) -> str:
     if told.endswith(here):
         told += " (stopped)" if "stop" in process_state(int(told.split()[1])) else ""
     return told
+
+
+@contextlib.contextmanager
+def locked_folder(folder: str) -> Iterator[None]:
+    """Makes the folder and locks it, where it can be locked; removes it at the end where it is empty.
+
+    Args:
+        folder: its path. Another process that holds the lock is waited for, as `waited_lock` does; OSError where it
+            can't be made.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as parent:
+    ...     with locked_folder(f"{parent}/a.partial"):
+    ...         print(os.listdir(parent))
+    ...     print(os.listdir(parent))
+    ['a.partial']
+    []
+    """
+    while True:
+        try:
+            os.makedirs(folder, exist_ok=True)
+        except FileExistsError:
+            if os.path.lexists(folder) and not os.path.isdir(folder):
+                raise FileExistsError(
+                    f"{folder}: expected a folder for unfinished work, or none, got a file; move it away"
+                ) from None
+            continue  # removed meanwhile, as below
+        try:
+            descriptor = open_descriptor(folder, os.O_RDONLY)
+        except FileNotFoundError:
+            continue  # removed by a process that has just finished
+        try:
+            with waited_lock(descriptor, folder):
+                if not _is_same(descriptor, folder):
+                    continue  # the process that held it has finished and removed it
+                try:
+                    yield
+                finally:
+                    with contextlib.suppress(OSError):
+                        os.rmdir(folder)
+                return
+        finally:
+            os.close(descriptor)
+
+
+def _is_same(descriptor: int, folder: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(folder))
+    except FileNotFoundError:
+        return False

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from .descriptors import above_standard
+from .limits import above_standard
 
 TEMPORARY = r"\.\d+-[0-9a-f]{8}\.partial"  # ends the names of files that aren't whole yet
 

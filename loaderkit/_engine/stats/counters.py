@@ -1,4 +1,7 @@
-"""Counters of workers, as a snapshot: they only grow, so the difference of two is what happened between them."""
+"""Counters of workers, and of the thread that takes a loader's elements, as snapshots.
+
+They only grow, so the difference of two is what happened between them.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
@@ -27,12 +30,11 @@ class OperationCounters:
 
     def plus(self, other: "OperationCounters", sign: int = 1) -> "OperationCounters":
         """The sum with the same operation elsewhere, or with sign=-1 the difference."""
-        return OperationCounters(
-            self.name,
-            self.nanoseconds + sign * other.nanoseconds,
-            self.elements_in + sign * other.elements_in,
-            self.elements_out + sign * other.elements_out,
-        )
+        sums = (getattr(self, name) + sign * getattr(other, name) for name in _OF_OPERATIONS)
+        return OperationCounters(self.name, *sums)
+
+
+_OF_OPERATIONS = ("nanoseconds", "elements_in", "elements_out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +146,8 @@ def total(workers: Iterable[WorkerCounters]) -> WorkerCounters:
 
 
 def _all_of(operations: Sequence[OperationCounters]) -> OperationCounters:
-    return OperationCounters(
-        operations[0].name,
-        sum(each.nanoseconds for each in operations),
-        sum(each.elements_in for each in operations),
-        sum(each.elements_out for each in operations),
-    )
+    sums = (sum(getattr(each, name) for each in operations) for name in _OF_OPERATIONS)
+    return OperationCounters(operations[0].name, *sums)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,3 +237,72 @@ def _by_place(
         nothing = WorkerCounters(other.number, other.kind, cpu=None if other.cpu is None else 0)
         made[other.number] = made.get(other.number, nothing).plus(other, sign)
     return tuple(made[place] for place in sorted(made))
+
+
+class _Counted:
+    __slots__ = ()
+
+    def minus(self, earlier: Self) -> Self:
+        """What was counted since an earlier snapshot.
+
+        >>> TrainerCounters(elapsed=9, waiting=4).minus(TrainerCounters(elapsed=2, waiting=1)).own
+        4
+        """
+        names: Any = fields(self)  # type: ignore[arg-type]  # those that derive from it are dataclasses
+        return type(self)(*(getattr(self, each.name) - getattr(earlier, each.name) for each in names))
+
+
+@dataclass(frozen=True, slots=True)
+class Exposed(_Counted):
+    """What `it.watch(loss)` found; times are nanoseconds.
+
+    exposed: with nothing to do, in blocked calls that were judged. judged: of these calls in all. calls: how many.
+    """
+
+    exposed: int = 0
+    judged: int = 0
+    calls: int = 0
+
+    @property
+    def share(self) -> float | None:
+        """The share of the blocked time in which the devices had nothing to do; None where no call was judged."""
+        return self.exposed / self.judged if self.judged else None
+
+
+@dataclass(frozen=True, slots=True)
+class TrainerCounters(_Counted):
+    """One iterator's user. Times are nanoseconds.
+
+    elapsed: since the first element was there. opening: blocked until the first element after an opening, a seek or a
+    restore; opening_since_first: without that of the first element of all.
+    waiting: blocked otherwise, for workers, or at work itself where there are none. handing: in the loader's own code.
+    placing: sending batches to devices. paused: in gaps that are far longer than usual, such as an evaluation.
+    elements: handed out. after_first: those after the first. openings: those that came first after an opening.
+    blocked_calls: calls of next() that were blocked and gave an element, openings left out.
+    records, bad_records: of the elements handed out, this process's.
+    """
+
+    elapsed: int = 0
+    opening: int = 0
+    opening_since_first: int = 0
+    waiting: int = 0
+    handing: int = 0
+    placing: int = 0
+    paused: int = 0
+    elements: int = 0
+    after_first: int = 0
+    openings: int = 0
+    blocked_calls: int = 0
+    records: int = 0
+    bad_records: int = 0
+
+    @property
+    def own(self) -> int:
+        """Nanoseconds in the user's code between two elements, pauses left out."""
+        mine = self.opening_since_first + self.waiting + self.handing + self.placing + self.paused
+        return max(0, self.elapsed - mine)
+
+    @property
+    def ready(self) -> int:
+        """Elements that were ready when they were asked for, openings left out."""
+        return max(0, self.elements - self.openings - self.blocked_calls)

@@ -4,9 +4,8 @@ import itertools
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from .counters import PoolCounters, WorkerCounters
+from .counters import Exposed, PoolCounters, TrainerCounters, WorkerCounters
 from .text import html_of, line_of, lines_of, rows_of
-from .trainer import Exposed, TrainerCounters
 
 _NS = 1e9
 new_number = itertools.count(1).__next__  # for what gives snapshots, in this process

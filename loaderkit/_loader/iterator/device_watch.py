@@ -12,7 +12,7 @@ import time
 import weakref
 from typing import Any
 
-from loaderkit._engine.stats.trainer import Exposed
+from loaderkit._engine.stats.counters import Exposed
 
 _EVERY_NS = 10**9  # from one call that is judged to the next
 # A loss is waited for before it is known whether the call blocks: of those that don't, this part of `_EVERY_NS` goes by

@@ -14,7 +14,7 @@ import stat
 from collections.abc import Iterable
 
 from loaderkit._base.notes import keyed
-from loaderkit._base.system.descriptors import above_standard, open_descriptor
+from loaderkit._base.system.limits import above_standard, open_descriptor
 from loaderkit._order.facts import Loss
 
 _log = logging.getLogger("loaderkit")

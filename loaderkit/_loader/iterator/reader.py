@@ -20,8 +20,7 @@ from types import TracebackType
 from typing import Any, Generic, NamedTuple, Never, Protocol, TypeVar
 
 from loaderkit._engine.scheduler import Scheduler, SchedulerContext
-from loaderkit._engine.stats.counters import PoolCounters
-from loaderkit._engine.stats.trainer import TrainerCounters
+from loaderkit._engine.stats.counters import PoolCounters, TrainerCounters
 from loaderkit._engine.task import End
 from loaderkit._order.facts import Facts, Failure, Loss
 from loaderkit._plan.stream_plan import P, StreamPlan

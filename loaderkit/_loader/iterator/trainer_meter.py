@@ -9,8 +9,8 @@ import time
 from collections import deque
 from typing import Any, Generic, NamedTuple, Self
 
+from loaderkit._engine.stats.counters import Exposed, TrainerCounters
 from loaderkit._engine.stats.stats import new_number
-from loaderkit._engine.stats.trainer import Exposed, TrainerCounters
 from loaderkit._plan.stream_plan import P, StreamPlan
 
 from .device_watch import DeviceWatch, check_loss

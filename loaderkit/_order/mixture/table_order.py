@@ -3,6 +3,11 @@
 child    what a slot leads to: a component, numbered by its place in the names, or a table, numbered behind them
 round    places of a table from one slot 0 to the next
 tail     a child beside a table's slots, with every period-th place
+
+Which tables there are: weights whose sum fits are one. Otherwise, in descending order: components with 1/256 or more
+are children of the table themselves, the others are gathered into groups, each closed as soon as it has 1/256. What is
+left, less than 1/256 in all, is the tail: it has every m-th place, m = round(1 / share), and the table has the other
+places. A group or a tail has a table of its own by the same rule, over the ordinals of its own.
 """
 
 import math

@@ -20,9 +20,8 @@ import numpy.typing as npt
 from loaderkit._order.permutation import Int64Array, Permutation
 
 from .best_fit import best_fit
-from .concat import concat_then_split
 from .first_fit import first_fit
-from .pieces import Long, cut
+from .pieces import Long, concat_then_split, cut
 
 UInt32Array = npt.NDArray[np.uint32]
 How = Literal["best_fit", "first_fit", "concat_then_split"]
@@ -126,11 +125,7 @@ def plan_block(lengths: Int64Array, rules: Rules, key: int) -> UInt32Array:
     row = np.array(rules.row, np.int64)
     is_long = (lengths > row).any(axis=1)
     if rules.how == "concat_then_split":
-        kept = lengths[:, 0]
-        if rules.long == "truncate":
-            kept = np.minimum(kept, row)
-        elif rules.long == "drop":
-            kept = np.where(is_long, 0, kept)
+        kept = _kept(lengths, row, rules.long)
         documents, numbers, rows, shifts = concat_then_split(kept, int(row[0]))
         tokens = int(kept.sum())
     else:
@@ -166,6 +161,14 @@ def plan_block(lengths: Int64Array, rules: Rules, key: int) -> UInt32Array:
     return np.concatenate([np.frombuffer(frame.sealed(body.data).pack(), "<u4"), body])
 
 
+def _kept(lengths: Int64Array, row: Int64Array, long: Long) -> Int64Array:
+    """Tokens of each document that are concatenated, of the one feature; (n,) int64."""
+    kept = lengths[:, 0]
+    if long == "truncate":
+        return np.minimum(kept, row)
+    return np.where(kept > row, 0, kept) if long == "drop" else kept
+
+
 def body_words(rows: _Number, pieces: _Number, how: How) -> _Number:
     """How many words stand behind the frame of a block with so many rows and pieces; ints, or (n,) int64.
 
@@ -182,3 +185,66 @@ def unpack_pieces(words: UInt32Array) -> tuple[Int64Array, Int64Array]:
     (array([5, 7]), array([0, 2]))
     """
     return (words & _PLACE_MASK).astype(np.int64), (words >> _PLACE_BITS).astype(np.int64)
+
+
+class WindowRows(NamedTuple):
+    """The pieces of rows, row by row.
+
+    documents: (n,) int64 places in the given lengths. starts, lengths: (n, features) int64, each piece's first token in
+    its document, and its tokens. counts: (rows,) int64, pieces of each row.
+    """
+
+    documents: Int64Array
+    starts: Int64Array
+    lengths: Int64Array
+    counts: Int64Array
+
+
+def window_rows(lengths: Int64Array, rules: Rules) -> WindowRows:
+    """Packs documents; rows, and the pieces of each, are in the order of their first documents.
+
+    lengths: (n, features) int64, 0 or more.
+
+    >>> rows = window_rows(np.array([[2], [6], [3]]), Rules((4,), "best_fit", "split"))
+    >>> (
+    ...     rows.documents.tolist(),
+    ...     rows.starts.ravel().tolist(),
+    ...     rows.lengths.ravel().tolist(),
+    ...     rows.counts.tolist(),
+    ... )
+    ([0, 1, 1, 2], [0, 4, 0, 0], [2, 2, 4, 3], [2, 1, 1])
+    """
+    row = np.array(rules.row, np.int64)
+    if rules.how == "concat_then_split":
+        documents, starts, needs, rows = _concatenated(lengths, row, rules)
+    else:
+        documents, numbers, needs = cut(lengths, row, rules.long)
+        starts = numbers[:, np.newaxis] * row
+        if not len(documents):
+            rows = documents
+        elif rules.how == "first_fit":
+            rows = first_fit(needs, row)
+        else:
+            order, chosen = best_fit(needs[:, 0], int(row[0]))
+            rows = np.empty_like(chosen)
+            rows[order] = chosen
+    _, firsts, inverse = np.unique(rows, return_index=True, return_inverse=True)
+    places = np.empty_like(firsts)
+    places[np.argsort(firsts)] = np.arange(len(firsts))
+    rows = places[inverse]
+    by_row = np.argsort(rows, kind="stable")
+    return WindowRows(documents[by_row], starts[by_row], needs[by_row], np.bincount(rows))
+
+
+def _concatenated(
+    lengths: Int64Array, row: Int64Array, rules: Rules
+) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
+    kept = _kept(lengths, row, rules.long)
+    if not kept.any():
+        nothing = np.empty(0, np.int64)
+        return nothing, nothing[:, np.newaxis], nothing[:, np.newaxis], nothing
+    documents, numbers, rows, shifts = concat_then_split(kept, int(row[0]))
+    starts = np.where(numbers > 0, numbers * row - shifts[rows], 0)
+    is_last = np.diff(documents, append=-1) != 0
+    ends = np.where(is_last, kept[documents], np.roll(starts, -1))
+    return documents, starts[:, np.newaxis], (ends - starts)[:, np.newaxis], rows

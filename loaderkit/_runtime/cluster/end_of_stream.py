@@ -7,7 +7,7 @@ from loaderkit._order.store import Store
 from loaderkit._plan.ending import Announcement, Ending, Verdict
 from loaderkit.errors import IteratorClosedError
 
-from .waiting import Wait, named
+from .agreement import Wait, named
 
 _PREFIX = "loaderkit/steps"
 

@@ -71,16 +71,17 @@ class Stream:
     Args:
         executor: runs it.
         number: of the stream there.
+        blocked: what the executor counts of it.
 
     next: gives the next elements, one at least, the failure in their place, or the end; waits for it. Raises
         PoisonedError where the executor can't go on: the stream is opened again, in another, at the position.
     blocked: what is known of the time in which `next` waited, or worked itself.
     """
 
-    def __init__(self, executor: "Executor", number: int) -> None:
+    def __init__(self, executor: "Executor", number: int, blocked: Blocked) -> None:
         self._executor, self._number = executor, number
         self.next: Callable[[], NextResult] = partial(executor.next, number)
-        self.blocked = executor.blocked(number)
+        self.blocked = blocked
         # A finalizer may run anywhere, so it only puts the number in a queue.
         self._end = weakref.finalize(self, executor.abandon, number)
         self._end.atexit = False
@@ -121,7 +122,8 @@ class Executor(abc.ABC):
         # Of worker processes that have done a task, and as "cpu" the level of processors that they compute as.
         self.numerics: dict[str, str] = {}
         self._feeder = feeder
-        self.record_name = namer_of(program.source)  # for messages
+        self.record_name = namer_of(program.source)  # for messages, as the next
+        self.source_name = type(program.source).__qualname__
         self.lock = threading.RLock()
         self._arena = arena
         self._max_memory = max_memory
@@ -173,8 +175,10 @@ class Executor(abc.ABC):
             number = self._new_stream()
             self._dispatcher.open(number, scheduler)
             self._streams.add(number)
-            self._blocked[number] = Blocked()
-            stream = Stream(self, number)  # still poisoned: an interrupt here would leave it open for good
+            self._blocked[number] = blocked = Blocked()
+            stream = Stream(
+                self, number, blocked
+            )  # still poisoned: an interrupt here would leave it open for good
             self.poisoned = False
             return stream
 
@@ -211,11 +215,6 @@ class Executor(abc.ABC):
         self.wake()
 
     @property
-    def source_name(self) -> str:
-        """The data source's type, for messages."""
-        return type(self.program.source).__qualname__
-
-    @property
     def usable(self) -> bool:
         """Whether streams can be opened; if not, and it isn't closed, iterators go on with another executor."""
         return not self.poisoned
@@ -248,10 +247,6 @@ class Executor(abc.ABC):
     @abc.abstractmethod
     def statistics(self) -> PoolCounters:
         """What the workers did so far, and what they do now; also after the end."""
-
-    def blocked(self, stream: int) -> Blocked:
-        """What `Stream.blocked` is, for the stream of a number."""
-        return self._blocked[stream]
 
     def _count_blocked(self, stream: int, nanoseconds: int) -> None:
         blocked = self._blocked.get(stream)

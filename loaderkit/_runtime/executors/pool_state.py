@@ -20,8 +20,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from loaderkit._base.system.descriptors import above_standard
-from loaderkit._base.system.limits import naming_limits
+from loaderkit._base.system.limits import above_standard, naming_limits
 from loaderkit._engine.dispatcher import Dispatcher
 from loaderkit._engine.stats.counters import ENDED, WorkerCounters
 from loaderkit._engine.supervisor import WorkerSupervisor

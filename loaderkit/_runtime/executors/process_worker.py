@@ -62,6 +62,9 @@ class ProcessWorker:
         number: its place in the pool.
         level: of processors, as `launched` takes it.
 
+    connection: its channel. pidfd: can be read when it has ended; None where the system has none, or it has ended.
+    open: whether more may come through the channel.
+
     Raises OSError if the system starts no more processes.
     """
 
@@ -187,7 +190,8 @@ class ProcessWorker:
         memory, times = (own_memory(pid), processor_times(pid)) if alive else (None, None)
         if times is not None and self._delayed_start is not None:
             self._delayed = max(self._delayed or 0, times[1] - self._delayed_start)
-        return counters(self._heartbeat.cells, self.number, "process", names, task, memory, self._delayed)
+        counted = counters(self._heartbeat.cells, self.number, "process", names)
+        return replace(counted, task=task, memory=memory, delayed=self._delayed)
 
     def doing(self) -> tuple[str, str]:
         stacks = self._heartbeat.stacks(self.process.pid)

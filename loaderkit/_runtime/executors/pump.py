@@ -12,8 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
-from loaderkit._base.system.descriptors import above_standard
-from loaderkit._base.system.limits import naming_limits, with_limits
+from loaderkit._base.system.limits import above_standard, naming_limits, with_limits
 from loaderkit._engine.stall_watch import Stall
 from loaderkit._engine.supervisor import (
     RELEASED,
@@ -28,7 +27,8 @@ from loaderkit._engine.supervisor import (
 )
 from loaderkit.errors import WorkerError
 
-from .worker import DescriptorWorker, Shared, Worker
+from .process_worker import ProcessWorker
+from .worker import Shared, Worker
 from .worker_log import error_of
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ class Pump:
 
     def _on_ready(self, key: selectors.SelectorKey, mask: int) -> None:
         number: int = key.data
-        worker = cast(DescriptorWorker, self._supervisor.worker(number))  # no other is registered
+        worker = cast(ProcessWorker, self._supervisor.worker(number))  # no other is registered
         if mask & selectors.EVENT_WRITE:
             worker.flush()
         if not mask & selectors.EVENT_READ:
@@ -181,7 +181,7 @@ class Pump:
             self._selector.unregister(worker.connection)
             self._carry_out(worker, [self._supervisor.channel_closed(number, time.monotonic())])
 
-    def _hear(self, number: int, worker: DescriptorWorker) -> None:
+    def _hear(self, number: int, worker: ProcessWorker) -> None:
         for event in worker.read():
             if self._supervisor.is_active(number):
                 self._pool.handle_event(number, event)
@@ -193,7 +193,7 @@ class Pump:
                 self._hear(number, worker)
                 self._on_exit(number, worker)
 
-    def _on_exit(self, number: int, worker: DescriptorWorker) -> None:
+    def _on_exit(self, number: int, worker: ProcessWorker) -> None:
         """A process has ended, and its channel was read to the end."""
         self._unwatch(worker)
         snapshot = self._snapshot(number, worker)
@@ -206,8 +206,7 @@ class Pump:
         """Starts as many workers as there should be, under the lock."""
         pool, state = self._pool, self._state
         kind = state.kind
-        while not state.failed and (decision := self._supervisor.to_start()) is not None:
-            number = decision.number
+        while not state.failed and (number := self._supervisor.to_start()) is not None:
             state.take_place(number)
             shared = Shared(state.arena, state.objects, pool.on_told)
             try:
@@ -219,7 +218,7 @@ class Pump:
                 return
             state.worker_log.hired(worker.name, number)
             if kind.waits_on_descriptors:
-                self._watch(number, cast(DescriptorWorker, worker))
+                self._watch(number, cast(ProcessWorker, worker))
 
     def _retire_workers(self) -> None:
         """Of workers that are too many: each ends when it is done with its tasks."""
@@ -227,7 +226,7 @@ class Pump:
             self._dispatcher.retire(number)
             if not self._dispatcher.busy(number):
                 if self._state.kind.waits_on_descriptors:
-                    self._unwatch(cast(DescriptorWorker, worker))
+                    self._unwatch(cast(ProcessWorker, worker))
                 worker.dismiss()
                 self._dispatcher.take_back(number, "dismissed")  # none: it is forgotten there
                 self._state.keep_counters(worker)
@@ -237,25 +236,25 @@ class Pump:
             self._retired.pop(number).end(0.0)
             self._supervisor.forget(number)
 
-    def _watch(self, number: int, worker: DescriptorWorker) -> None:
+    def _watch(self, number: int, worker: ProcessWorker) -> None:
         self._selector.register(worker.connection, selectors.EVENT_READ, number)
         if worker.pidfd is None:
             self._interval = min(self._interval, _LOOK_SECONDS)
         else:
             self._selector.register(worker.pidfd, selectors.EVENT_READ, number)
 
-    def _unwatch(self, worker: DescriptorWorker) -> None:
+    def _unwatch(self, worker: ProcessWorker) -> None:
         for watched in (worker.connection, worker.pidfd):
             if watched is not None:
                 with contextlib.suppress(KeyError):  # it closed its channel before
                     self._selector.unregister(watched)
 
-    def _watched(self, *, fenced: bool = False) -> list[tuple[int, DescriptorWorker]]:
+    def _watched(self, *, fenced: bool = False) -> list[tuple[int, ProcessWorker]]:
         """The workers whose descriptors are waited for, by number."""
         if not self._state.kind.waits_on_descriptors:
             return []
         workers = self._supervisor.fenced if fenced else self._supervisor.workers
-        return cast("list[tuple[int, DescriptorWorker]]", [*workers.items()])
+        return cast("list[tuple[int, ProcessWorker]]", [*workers.items()])
 
     def _select_for_writing(self) -> None:
         for number, worker in self._watched():
@@ -308,7 +307,7 @@ class Pump:
                 case StallWarning():
                     self._state.worker_log.stall(worker.name, decision, doing, stack)
                 case KillWorker():
-                    cast(DescriptorWorker, worker).kill()  # no other is
+                    cast(ProcessWorker, worker).kill()  # no other is
                 case WorkerLost():
                     self._lose(worker, decision)
                 case DropTasks(number):

@@ -101,7 +101,8 @@ class ThreadWorker:
     def counters(self, names: Sequence[str]) -> WorkerCounters:
         times = processor_times(os.getpid(), self._thread.native_id)
         delayed = None if times is None else times[1]
-        return counters(self._meter.cells, self.number, "thread", names, self._progress.task, delayed=delayed)
+        counted = counters(self._meter.cells, self.number, "thread", names)
+        return replace(counted, task=self._progress.task, delayed=delayed)
 
     def doing(self) -> tuple[str, str]:
         frame = sys._current_frames().get(self._thread.ident or 0)

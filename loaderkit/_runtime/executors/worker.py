@@ -1,6 +1,5 @@
 """What the pool needs of a worker and of a kind of workers, and the events that a worker reports."""
 
-import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -16,13 +15,11 @@ from loaderkit._runtime.worker.program import Program
 from loaderkit._runtime.worker.task_runner import Output
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerReady:
+class WorkerReady(NamedTuple):
     """A worker can be given tasks."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskFinished:
+class TaskFinished(NamedTuple):
     """A worker finished a task; `output` is what it made, None where that lies in the arena."""
 
     task: int
@@ -31,8 +28,7 @@ class TaskFinished:
     output: Output | None
 
 
-@dataclass(frozen=True, slots=True)
-class SpaceRequested:
+class SpaceRequested(NamedTuple):
     """A worker needs memory for the output of a task."""
 
     task: int
@@ -40,25 +36,22 @@ class SpaceRequested:
     nbytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class ReplacementRequested:
-    """A worker asks what to read instead of the bad record of an index; it tried `tried` others already."""
+class ReplacementRequested(NamedTuple):
+    """A worker asks what to read instead of the bad record of the index `lost`; it tried `tried` others already."""
 
     task: int
     attempt: int
-    index: int
+    lost: int
     tried: int
 
 
-@dataclass(frozen=True, slots=True)
-class SetupFailed:
+class SetupFailed(NamedTuple):
     """This worker, and any that would replace it, can't go on: the program can't be set up, or a limit is exhausted."""
 
     error: Exception
 
 
-@dataclass(frozen=True, slots=True)
-class NumericsKnown:
+class NumericsKnown(NamedTuple):
     """Which last bits the libraries compute that a worker process loaded for its first task."""
 
     digests: dict[str, str]
@@ -117,35 +110,6 @@ class Worker(Protocol):
         ...
 
 
-class DescriptorWorker(Worker, Protocol):
-    """A worker that is heard through descriptors, which the pump waits for.
-
-    connection: its channel. pidfd: can be read when it has ended; None where the system has none, or it has ended.
-    open: whether more may come through the channel.
-    """
-
-    connection: socket.socket
-    pidfd: int | None
-    open: bool
-
-    @property
-    def blocked(self) -> bool:
-        """Whether a message is waiting because the channel is full."""
-        ...
-
-    def flush(self) -> None:
-        """Sends what the channel takes."""
-        ...
-
-    def read(self) -> list[Event]:
-        """The events that arrived."""
-        ...
-
-    def kill(self) -> None:
-        """Kills it; doesn't wait."""
-        ...
-
-
 Tell = Callable[[Worker, Event], None]
 Started = Callable[[int, Worker], None]
 
@@ -166,7 +130,7 @@ class Shared(NamedTuple):
 class WorkerKind:
     """A kind of worker.
 
-    name: "process" or "thread". waits_on_descriptors: whether its workers are DescriptorWorkers, which are heard
+    name: "process" or "thread". waits_on_descriptors: whether its workers are ProcessWorkers, which are heard
     through descriptors, and can be killed; others call `Shared.tell`.
     end_seconds: for all workers of a pool together to end by themselves.
     start: starts the worker of a number, and calls the last argument with both as soon as it may report; an OSError,

@@ -33,11 +33,10 @@ from loaderkit.errors import IteratorClosedError, WorkerError
 
 from .executor import Executor, NextResult, Stream
 from .pool_state import PoolState
-from .process_worker import process_kind
+from .process_worker import ProcessWorker, process_kind
 from .pump import start_pump
 from .thread_worker import thread_kind
 from .worker import (
-    DescriptorWorker,
     Event,
     NumericsKnown,
     ReplacementRequested,
@@ -294,7 +293,7 @@ class WorkerPool(Executor):
             worker.give(assignment, outputs)
             assigned.add(worker)
         if state.kind.waits_on_descriptors:
-            for worker in cast("set[DescriptorWorker]", assigned):
+            for worker in cast("set[ProcessWorker]", assigned):
                 worker.flush()
                 if worker.blocked:
                     self.wake()

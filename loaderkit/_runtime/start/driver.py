@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol, Self
 from loaderkit._runtime.transport import wire
 from loaderkit.errors import ClusterError
 
-from .launch import launched_with_channel
+from .launch import launched
 
 # Kinds of messages: from the caller, and of events.
 _SETTINGS, _PROGRAM, _TASK = 1, 2, 3
@@ -69,7 +69,7 @@ class Driver:
     """
 
     def __init__(self, module: str, settings: Mapping[str, Any], program: bytes) -> None:
-        self._connection, self._process = launched_with_channel((), module)
+        self._connection, self._process = launched((), module)
         self._connection.settimeout(_START_SECONDS)
         self._received = bytearray()
         self._events: list[Event] = []

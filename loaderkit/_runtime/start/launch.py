@@ -16,8 +16,7 @@ from collections.abc import Sequence
 import cloudpickle
 import numpy as np
 
-from loaderkit._base.system.descriptors import above_standard, is_stream
-from loaderkit._base.system.limits import naming_limits
+from loaderkit._base.system.limits import above_standard, is_stream, naming_limits
 from loaderkit._base.system.platform import IN_WORKER, dying_with_parent_thread, worker_environment
 from loaderkit.errors import WorkerError
 

@@ -31,22 +31,8 @@ _MAIN = (
 _Text = re.Pattern[str] | str | None
 
 
-@dataclass(frozen=True, slots=True)
-class WarningFilter:
-    """One entry of `warnings.filters`.
-
-    Args:
-        action: "error", "ignore", ...
-        message, module: of the warning.
-        category: module and qualified name of the warning's class.
-        line: 0 for any.
-    """
-
-    action: str
-    message: _Text
-    category: tuple[str, str]
-    module: _Text
-    line: int
+# One entry of `warnings.filters`: action, message, category (its module and qualified name), module, line.
+WarningFilter = tuple[str, _Text, tuple[str, str], _Text, int]
 
 
 def present_filters() -> list[WarningFilter]:
@@ -55,11 +41,11 @@ def present_filters() -> list[WarningFilter]:
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("error", DeprecationWarning)
     ...     present_filters()[0]
-    WarningFilter(action='error', message=None, category=('builtins', 'DeprecationWarning'), module=None, line=0)
+    ('error', None, ('builtins', 'DeprecationWarning'), None, 0)
     """
     entries: list[Any] = [*warnings.filters]
     return [
-        WarningFilter(action, message, (kind.__module__, kind.__qualname__), module, line)
+        (action, message, (kind.__module__, kind.__qualname__), module, line)
         for action, message, category, module, line in entries
         for kind in (category if isinstance(category, tuple) else (category,))
     ]
@@ -69,7 +55,7 @@ def set_filters(filters: list[WarningFilter]) -> None:
     """Replaces the filters of this process."""
     warnings.resetwarnings()  # also forgets which warnings were shown before
     entries: Any = warnings.filters
-    entries.extend((it.action, it.message, _category(*it.category), it.module, it.line) for it in filters)
+    entries.extend((action, text, _category(*kind), *where) for action, text, kind, *where in filters)
 
 
 def _category(module: str, name: str) -> Any:

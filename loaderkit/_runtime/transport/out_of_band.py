@@ -12,7 +12,7 @@ import struct
 from typing import Any
 from zlib import crc32
 
-from loaderkit._base.system.byte_order import PlainPickler
+from loaderkit._base.system.byte_order import plain_pickle
 from loaderkit.errors import ChecksumError
 
 from .pickling import Packer
@@ -95,7 +95,7 @@ def _pickled(content: Any, packer: Packer) -> tuple[bytes, list[pickle.PickleBuf
 
     try:
         # The C pickler, an order of magnitude faster, for objects of classes that a module holds.
-        return PlainPickler(stays_inside).dumps(content), buffers
+        return plain_pickle(content, stays_inside), buffers
     except Exception:  # noqa: BLE001 - the user's reduce may raise anything
         # Classes of the user's script are sent by value, or by number; an error here is final.
         buffers.clear()

@@ -169,20 +169,12 @@ class Meter:
         return [0, 0, *now, 0, *done, *(0 for _ in range(CELLS - _CPU - len(done)))]
 
 
-def counters(
-    cells: Any,
-    number: int,
-    kind: str,
-    names: Sequence[str],
-    task: int | None = None,
-    memory: int | None = None,
-    delayed: int | None = None,
-) -> WorkerCounters:
-    """What a worker's cells say now; any thread and the trainer's process may ask.
+def counters(cells: Any, number: int, kind: str, names: Sequence[str]) -> WorkerCounters:
+    """What a worker's cells say now, without its task, memory and delays; any thread and the trainer's process may ask.
 
     Args:
         cells: of its meter.
-        number, kind, task, memory, delayed: as in `WorkerCounters`.
+        number, kind: as in `WorkerCounters`.
         names: of the operations.
     """
     shown = min(len(names), _MOST_OPERATIONS)
@@ -199,12 +191,9 @@ def counters(
         number,
         kind,
         PHASES[phase],
-        task,
         unfinished=max(0, sums[WORKING] - seen[_ACCOUNTED]),
         cpu=seen[_CPU],
         operations=operations,
-        delayed=delayed,
-        memory=memory,
         **named,
     )
 

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._base.block_checksums import BLOCK_BYTES, BlockChecksums
-from loaderkit._base.system.descriptors import above_standard, open_descriptor
+from loaderkit._base.system.limits import above_standard, open_descriptor
 
 MAGIC = b"LKCHUNK1"
 _FIELDS = struct.Struct("<8sQQQ32s16xII")

@@ -19,7 +19,7 @@ import time
 import uuid
 from collections.abc import Iterator
 
-from loaderkit._base.system.descriptors import open_descriptor
+from loaderkit._base.system.limits import open_descriptor
 
 
 @functools.cache

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._base.system.descriptors import open_descriptor
+from loaderkit._base.system.limits import open_descriptor
 
 from .chunk_file import footer_of, is_temporary, remove_stale
 from .chunk_folder import ChunkFolder, lock_within

@@ -19,7 +19,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._base.system.descriptors import open_descriptor
+from loaderkit._base.system.limits import open_descriptor
 
 from .chunk_folder import ChunkFolder
 

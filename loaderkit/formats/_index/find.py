@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from loaderkit._base.system.locked_folder import locked_folder as _locked_folder
 from loaderkit._base.system.made_folder import is_index
+from loaderkit._base.system.waited_lock import locked_folder as _locked_folder
 from loaderkit._base.system.whole_file import whole_file
 from loaderkit._codecs.scan import Scanner
 from loaderkit._storage.addresses import is_remote, redacted
@@ -299,7 +299,7 @@ def _make_once(path: str, shards: ShardSet, scanner: Scanner, options: ScanOptio
 
 @contextlib.contextmanager
 def locked_folder(folder: str) -> Iterator[None]:
-    """Makes the folder and locks it, as `_base.system.locked_folder` does; PermissionError where it can't be made."""
+    """Makes the folder and locks it, as `waited_lock.locked_folder` does; PermissionError where it can't be made."""
     with contextlib.ExitStack() as held:
         try:
             held.enter_context(_locked_folder(folder))

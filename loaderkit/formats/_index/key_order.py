@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._base.system.descriptors import above_standard
+from loaderkit._base.system.limits import above_standard
 
 # 4 million pairs of 16 bytes are sorted at a time, which takes some 200 MB.
 SORTED_AT_ONCE = 1 << 22

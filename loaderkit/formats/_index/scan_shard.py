@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from loaderkit._base.system.descriptors import open_descriptor
+from loaderkit._base.system.limits import open_descriptor
 from loaderkit._codecs.scan import Malformed, ReadAt, Scanner
 from loaderkit._storage.addresses import is_remote
 from loaderkit._storage.range_reader import RangeReader, read_range

@@ -5,7 +5,7 @@ import io
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Self
 
-from loaderkit._base.system.descriptors import above_standard
+from loaderkit._base.system.limits import above_standard
 from loaderkit._codecs.record_codec import encode_record
 
 _BUFFER = 1 << 20  # bytes of one write; small records would be a system call each

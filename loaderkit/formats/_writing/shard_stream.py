@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from loaderkit._base.system.descriptors import above_standard
+from loaderkit._base.system.limits import above_standard
 
 from .byte_file import NamedFile
 from .dropped import Dropped

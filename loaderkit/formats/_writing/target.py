@@ -8,7 +8,6 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from loaderkit._base.system.locked_folder import locked_folder
 from loaderkit._base.system.made_folder import (
     MADE,
     Made,
@@ -20,6 +19,7 @@ from loaderkit._base.system.made_folder import (
     unfinished_folder,
 )
 from loaderkit._base.system.numerics import numerics, other_numerics
+from loaderkit._base.system.waited_lock import locked_folder
 from loaderkit.errors import ResumeMismatchError
 from loaderkit.formats import registry
 

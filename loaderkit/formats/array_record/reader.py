@@ -5,8 +5,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from loaderkit._base.system.descriptors import above_standard
 from loaderkit._base.system.file_identity import FileIdentity, file_changed
+from loaderkit._base.system.limits import above_standard
 from loaderkit._storage.addresses import is_remote
 from loaderkit.errors import DataFormatError, FileChangedError
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from loaderkit._base.system.file_identity import FileIdentity
-from loaderkit._base.system.locked_folder import locked_folder
+from loaderkit._base.system.waited_lock import locked_folder
 from loaderkit._base.system.whole_file import whole_file
 from loaderkit._storage.addresses import redacted
 from loaderkit._storage.patterns import FilePart

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._base.block_checksums import BLOCK_BYTES, CheckedBlocks, damaged
-from loaderkit._base.system.descriptors import above_standard
+from loaderkit._base.system.limits import above_standard
 from loaderkit._storage.addresses import is_remote, redacted
 from loaderkit._storage.open_ranges import FileAccess, open_ranges
 from loaderkit._storage.range_reader import RangeReader, read_range

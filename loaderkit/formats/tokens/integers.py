@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from loaderkit._base.system.descriptors import above_standard
+from loaderkit._base.system.limits import above_standard
 from loaderkit._storage.addresses import is_remote, redacted
 from loaderkit._storage.open_ranges import FileAccess, check_storage_options
 from loaderkit._storage.patterns import file_parts

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loaderkit._base.former_arguments import warn_of_former
-from loaderkit._base.system.descriptors import above_standard
+from loaderkit._base.system.limits import above_standard
 
 
 @dataclass(slots=True, frozen=True)

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from loaderkit._base.system.descriptors import above_standard
+from loaderkit._base.system.limits import above_standard
 from loaderkit._loader.state_files import document_name, this_process, write_document
 
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._order.packing.feature_array import feature_array, shown
+from loaderkit._order.packing.row_leaves import feature_array, shown
 from loaderkit._order.permutation import Int64Array
 from loaderkit._source.naming import namer_of
 from loaderkit._source.protocol import read_records

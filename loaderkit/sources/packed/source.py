@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from loaderkit._base.numbers import at_least
-from loaderkit._order.packing.row_layout import RowLayout
-from loaderkit._order.packing.row_leaves import Names, row_leaves
+from loaderkit._order.packing.row_leaves import Names, RowLayout, row_leaves
 from loaderkit._order.permutation import Int64Array
 from loaderkit._source.content import sampled_keys
 from loaderkit._source.fingerprint import fingerprint_of, same_where_known

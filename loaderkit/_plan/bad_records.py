@@ -10,7 +10,6 @@ search  for an index to read instead: those after the lost one; after the stream
 All of it depends on the stream, the policy and the set of bad records only, on no worker, task or host.
 """
 
-from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -219,20 +218,18 @@ class _Substituted:
 
     def __init__(self, sampler: Sampler, ledger: Mapping[int, int]) -> None:
         self._sampler = sampler
-        self._lost = sorted(ledger)
-        # (n,) in the order of _lost
-        self._instead = np.array([ledger[index] for index in self._lost], np.int64)
-        self._indices = np.array(self._lost, np.int64)
+        self._ledger = ledger
+        lost = sorted(ledger)
+        self._indices = np.array(lost, np.int64)  # (n,)
+        self._instead = np.array([ledger[index] for index in lost], np.int64)  # (n,)
 
     def __getitem__(self, index: int) -> RecordMetadata:
-        place = bisect_left(self._lost, index)
-        lost = place < len(self._lost) and self._lost[place] == index
-        return self._sampler[int(self._instead[place]) if lost else index]
+        return self._sampler[self._ledger.get(index, index)]
 
 
 class _SubstitutedInBlocks(_Substituted):
     def record_keys(self, indices: Int64Array) -> Any:
-        places = np.searchsorted(self._indices, indices).clip(max=len(self._lost) - 1)
+        places = np.searchsorted(self._indices, indices).clip(max=len(self._indices) - 1)
         read = np.where(self._indices[places] == indices, self._instead[places], indices)
         return record_keys_of(self._sampler, read)
 
@@ -242,7 +239,7 @@ class _SubstitutedBySampler(_SubstitutedInBlocks):
         return replace(self._sampler[index], record_key=int(self.record_keys(np.array([index]))[0]))
 
     def record_keys(self, indices: Int64Array) -> Int64Array:
-        places = np.searchsorted(self._indices, indices).clip(max=len(self._lost) - 1)
+        places = np.searchsorted(self._indices, indices).clip(max=len(self._indices) - 1)
         lost = self._indices[places] == indices
         if not lost.any():
             return record_keys_of(self._sampler, indices)

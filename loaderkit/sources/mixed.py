@@ -113,7 +113,7 @@ def mix(
             chunk=1 if chunk is None else min(chunk, len(source)),
             window=1 if chunk is None or window is None else window,
             lanes=lanes,
-            batch=lanes if lanes > 1 else None,
+            batch=lanes,
             num_epochs=epochs[name],
             seed=own,
         )

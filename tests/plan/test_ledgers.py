@@ -7,7 +7,7 @@ from internals import plan_of
 
 import loaderkit as lk
 from loaderkit._order.facts import Loss
-from loaderkit._plan.bad_records import BadRecords
+from loaderkit._plan.bad_records import BadRecords, with_substitutions
 from loaderkit._plan.ledger import Ledger
 
 INDICES = st.integers(0, 9)
@@ -35,6 +35,25 @@ def test_a_part_of_what_is_known_is_what_belongs_to_it(ledger, skipped, index, s
     of_streams = known.of_streams(streams, lambda lost: lost % 4)
     assert of_streams.skipped == {s: n for s, n in skipped.items() if s in streams}
     assert of_streams.ledger == {lost: instead for lost, instead in ledger.items() if lost % 4 in streams}
+
+
+class OneByOne:
+    """As a user's sampler without `record_keys`."""
+
+    def __init__(self, num_records: int) -> None:
+        self.num_records = num_records
+
+    def __getitem__(self, index: int) -> lk.RecordMetadata:
+        return lk.RecordMetadata(index, index)
+
+
+@pytest.mark.parametrize("kind", [lk.SequentialSampler, OneByOne])
+@given(LEDGERS)
+def test_a_lost_index_reads_another_record_and_every_other_index_its_own(kind, ledger) -> None:
+    """Below, between and above the lost ones, by a ledger as a run has it."""
+    sampler = with_substitutions(kind(10), Ledger(ledger))
+    read = [sampler[index].record_key for index in range(10)]
+    assert read == [ledger.get(index, index) for index in range(10)]
 
 
 def about(lost: int, index: int) -> str:

@@ -170,7 +170,7 @@ def test_one_that_is_interrupted_as_it_begins_puts_all_back(two_threads, monkeyp
     monkeypatch.setattr(_process, "look", lambda: interrupted(0))
     monkeypatch.setattr(_process, "modules", -2)
     with pytest.raises(KeyboardInterrupt):
-        first.run(int, again=True)
+        first.run(int, again=False)
     assert numbers_of_threads() == before and not _process.inside
 
 

@@ -113,7 +113,7 @@ def test_an_integer_that_is_cut_is_found_in_any_list(names, count, features):
     for cut in range(len(names)):
         parts = [entry(name, [200] * count, True) for name in names]
         whole = field(1, b"".join(parts))
-        parts[cut] = parts[cut][:-1] + b"\x81"
+        parts[cut] = parts[cut][:-1] + b"\x80"
         decode = Example(features)
         for _ in range(3):
             decode.map(whole)

@@ -282,9 +282,7 @@ def restore_folder(path: str, aside: str) -> None:
     found = [each for each in found if (made := Made.read(each)) is not None and made.replaced]
     if found and not os.path.lexists(path):
         # Of several the last that was renamed; the others are remains of removals.
-        last = max(found, key=lambda each: os.lstat(each).st_ctime_ns)
-        found.remove(last)
-        os.rename(last, path)
+        os.rename(max(found, key=lambda each: os.lstat(each).st_ctime_ns), path)
     for each in found:
         delete_rest(each)
 

@@ -51,6 +51,13 @@ def mapped(fd: int, nbytes: int, offset: int = 0) -> mmap.mmap:
     """A shared mapping of `nbytes` bytes of such a file from `offset` on, with a descriptor of its own.
 
     Raises OSError naming the limit where the system refuses it.
+
+    >>> fd, begin = anonymous_file("example", 2 * mmap.ALLOCATIONGRANULARITY), mmap.ALLOCATIONGRANULARITY
+    >>> os.pwrite(fd, b"there", begin)
+    5
+    >>> mapped(fd, 5, begin)[:]
+    b'there'
+    >>> os.close(fd)
     """
     with naming_limits(f"a mapping of {nbytes:,} bytes of shared memory"), above_standard():
         return mmap.mmap(fd, nbytes, offset=offset)

@@ -14,9 +14,12 @@ import os
 import signal
 import struct
 import time
+from array import array
 from dataclasses import dataclass
 
 from loaderkit._base.system.shared_memory import anonymous_file, mapped
+
+from .meter import stopped
 
 # Whether the worker has started, beats, task or -1, index or -1; index and record key read instead, or -1.
 _WORDS = struct.Struct("=6q")
@@ -115,11 +118,12 @@ class HeartbeatReader:
 
     def progress(self) -> Progress:
         """The worker's present work, or its last if it has ended."""
-        answers, beats, task, index, *instead = self._words()
-        if not answers:
-            return Progress()
-        read = None if instead[0] < 0 else (instead[0], instead[1])
-        return Progress(None if task < 0 else task, None if index < 0 else index, beats, read)
+        return progress_of(os.pread(self.fd, _WORDS.size, 0))
+
+    def page(self) -> bytes:
+        """All that `progress_of` and `cells_of` need in a process on another machine."""
+        words = os.pread(self.fd, _WORDS.size, 0).ljust(_CELLS_AT, b"\0")
+        return words + array("q", stopped(self.cells)).tobytes()
 
     def stacks(self, pid: int) -> str:
         """The stacks of the worker's threads; "" where it doesn't answer."""
@@ -144,6 +148,20 @@ class HeartbeatReader:
     def close(self) -> None:
         """Closes the page."""
         os.close(self.fd)
+
+
+def progress_of(page: bytes) -> Progress:
+    """The work that a page says."""
+    answers, beats, task, index, *instead = _WORDS.unpack_from(page)
+    if not answers:
+        return Progress()
+    read = None if instead[0] < 0 else (instead[0], instead[1])
+    return Progress(None if task < 0 else task, None if index < 0 else index, beats, read)
+
+
+def cells_of(page: bytes) -> memoryview:
+    """The cells of the meter, int64, in what `HeartbeatReader.page` gave."""
+    return memoryview(page)[_CELLS_AT:].cast("q")
 
 
 def _cells(page: mmap.mmap) -> memoryview:

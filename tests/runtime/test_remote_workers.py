@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import importlib
 import json
 import os
 import select
@@ -17,8 +18,12 @@ from remote_trainer import SECRET, Batches, Trainer, alone, program_of, streams
 from runtime_loaders import all_same
 
 import loaderkit as lk
+from loaderkit._base.system.shared_memory import SharedBuffer
 from loaderkit._runtime.remote.facts import host_facts
 from loaderkit._runtime.remote.handshake import KeeperHandshake
+from loaderkit._runtime.start.first_messages import pack_parcel
+from loaderkit._runtime.transport.pickling import Packer
+from loaderkit.errors import TransportError
 
 
 @pytest.fixture(scope="module")
@@ -130,19 +135,27 @@ def test_bad_records_are_replaced_and_their_losses_told(trainer: Trainer) -> Non
     trainer.do([task._replace(id=99) for task in streams(5, 5)])
 
 
-def test_files_are_opened_by_name_on_the_other_host(trainer: Trainer, tmp_path: Any) -> None:
-    """By equal fingerprint, not by inode; a worker says of itself what local ones say."""
+def test_files_are_opened_by_name_on_the_other_host(
+    trainer: Trainer, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Data by equal fingerprint, not by inode, and modules in the trainer's folders, where these are there too.
+
+    Such a worker says of itself what local ones say.
+    """
+    (tmp_path / "beside_the_script.py").write_text("def key_of(record):\n    return record['key']\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    operation = lk.Map(importlib.import_module("beside_the_script").key_of)
     path = tmp_path / "lines.jsonl"
     path.write_text("".join(json.dumps({"key": k}) + "\n" for k in range(30)))
     source = lk.open(path)
-    trainer.offer(program_of(source, row_changing=True))
+    trainer.offer(program_of(source, operation, row_changing=True))
     again = tmp_path / "again"
     path.rename(again)
     path.write_bytes(again.read_bytes())  # another inode, the same bytes
     os.utime(path, ns=(again.stat().st_atime_ns, again.stat().st_mtime_ns))
     trainer.do(tasks := streams(30, 4))
     found = [element for task in tasks for element in trainer.made[task.id][1][0]]
-    assert found == [source[key] for key in range(30)]
+    assert found == [*range(30)]
     workers = trainer.workers.values()
     while sum(worker.counters(()).tasks for worker in workers) < len(tasks):
         trainer.ahead_of_time += 2.0  # the next question is due
@@ -247,10 +260,18 @@ def test_the_workers_of_a_keeper_end_with_it() -> None:
         assert ended == [True]
 
 
-def test_a_keeper_without_a_trainer_ends() -> None:
-    """After the time that it waits for one to come back."""
+def test_a_keeper_leaves_a_silent_trainer_and_ends_without_one() -> None:
+    """Of a trainer's host that is gone nothing is heard; another trainer may come for some time."""
     with Trainer() as trainer:
-        keeper = trainer.keeper(1, "--patience", "0.2", stderr=-1)
+        trainer.offer(program_of(range(3), row_changing=True), silence=0.3)
+        keeper = trainer.keeper(1, "--patience", "2", stderr=-1)
+        while not trainer.workers:
+            trainer.round()
+        trainer.door.offer(None)
+        (worker,) = trainer.workers.values()
+        while worker.open:  # and says nothing
+            select.select([worker.connection], [], [], 60.0)
+            worker.receive()
         assert keeper.wait(60) == 1
         assert b"no trainer answered" in keeper.stderr.read()
 
@@ -301,6 +322,22 @@ def knocking(trainer: Trainer, machine: KeeperHandshake) -> socket.socket:
             break
         machine.receive(received)
     return connection
+
+
+class Large:
+    """More than is sent to each host."""
+
+    def __init__(self) -> None:
+        self.buffer = SharedBuffer((256 << 20) + 1)
+
+    def __len__(self) -> int:
+        return 1
+
+
+def test_a_source_that_is_too_large_to_be_sent_is_refused_at_once() -> None:
+    """Before anything is copied; the error says what to do."""
+    with pytest.raises(TransportError, match="on storage that all machines see"):
+        pack_parcel(program_of(Large()), Packer())
 
 
 def test_another_version_is_refused_at_the_door() -> None:

@@ -132,7 +132,6 @@ def test_bad_records_are_replaced_and_their_losses_told(trainer: Trainer) -> Non
     assert found == [0, 1, 2, 5, 5, *range(5, 11), 12, *range(12, 20)]
     losses = [loss.index for task in tasks for loss in trainer.made[task.id][0].losses]  # type: ignore[union-attr]
     assert losses == [3, 4, 11]
-    trainer.do([task._replace(id=99) for task in streams(5, 5)])
 
 
 def test_files_are_opened_by_name_on_the_other_host(
@@ -280,9 +279,18 @@ def test_a_keeper_leaves_a_silent_trainer_and_ends_without_one() -> None:
 
 
 class Here:
-    """Its file is missing where a variable is set, as on another host."""
+    """Where a variable is set, as on another host, its file is missing, or the process ends.
+
+    Args:
+        dies: whether it ends.
+    """
+
+    def __init__(self, dies: bool) -> None:
+        self.dies = dies
 
     def __len__(self) -> int:
+        if self.dies and "ELSEWHERE" in os.environ:
+            os._exit(7)
         return 3
 
     def __getitem__(self, key: int) -> int:
@@ -294,17 +302,21 @@ class Here:
         return {}
 
 
-def test_a_host_that_lacks_a_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The text names path and host, at the trainer and at the keeper, which ends."""
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_host_on_which_the_program_cannot_be_set_up_is_refused(
+    monkeypatch: pytest.MonkeyPatch, dies: bool
+) -> None:
+    """The text names host and path, or how the process ended, at the trainer and at the keeper, which ends."""
     with Trainer() as trainer:
-        trainer.offer(program_of(Here(), row_changing=True))
+        trainer.offer(program_of(Here(dies), row_changing=True))
         monkeypatch.setenv("ELSEWHERE", "1")
         keeper = trainer.keeper(stderr=-1)
         while not trainer.refused:
             trainer.round()
         why, host = trainer.refused[0]
-        assert __file__ in why and "shared storage" in why and host == socket.gethostname()
-        assert keeper.wait(60) == 2 and __file__.encode() in keeper.stderr.read()
+        assert "shared storage" in why and host == socket.gethostname()
+        assert keeper.wait(60) == 2 and why in keeper.stderr.read().decode()
+        assert ("exit code 7" if dies else __file__) in why
 
 
 def knocking(trainer: Trainer, machine: KeeperHandshake) -> socket.socket:

@@ -32,8 +32,8 @@ from loaderkit._runtime.remote.rows import RowsHeader
 from loaderkit._runtime.transport import wire
 from loaderkit._runtime.transport.layout_numbers import LayoutNumbers
 from loaderkit._runtime.transport.pickling import Packer
-from loaderkit._runtime.worker.heartbeat import Progress, cells_of, progress_of
-from loaderkit._runtime.worker.meter import CELLS, counters
+from loaderkit._runtime.worker.heartbeat import PAGE_NBYTES, Progress, cells_of, progress_of
+from loaderkit._runtime.worker.meter import counters
 
 from .process_worker import event_of
 from .worker import Event
@@ -75,8 +75,7 @@ class RemoteWorker:
         self.number = -1
         self.open = True
         self.rtt: float | None = None
-        self.host = str(session.facts["host"])
-        self.name = f"worker {self.host}/{session.facts['worker']}"
+        self.name = f"worker {session.facts.get('host')}/{session.facts.get('worker')}"
         self._sealer, self._opener = session.sealer, session.opener
         self._checksum = checksum_named(session.settings["checksum"])
         self._arena, self._packer = arena, packer
@@ -85,7 +84,7 @@ class RemoteWorker:
         self._given: dict[tuple[int, int], Task] = {}  # by task and attempt
         self._payload: _Payload | None = None
         self._unsent = bytearray()
-        self._page = bytes(8 * CELLS + 8 * CELLS)
+        self._page = bytes(PAGE_NBYTES)
         self._how = ""  # it ended
         self._heard = time.monotonic()
         self._most_silence = session.settings.get("silence", SILENCE_SECONDS)
@@ -202,6 +201,8 @@ class RemoteWorker:
             case frames.ROWS:
                 self._payload = self._begin(RowsHeader.unpack(body))
             case frames.PONG:
+                if len(body) != 8 + PAGE_NBYTES:
+                    raise FrameError("a page of another size")
                 begun, self._page = wire.read_numbers(body[:8])[0], body[8:]
                 if begun:
                     self.rtt = (time.monotonic_ns() - begun) / 1e9

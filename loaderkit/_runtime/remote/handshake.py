@@ -105,7 +105,7 @@ class _Handshake:
                 raise Stopped("it sends more than a proof")
         except Stopped as stopped:
             self.stopped = stopped
-        except (FrameError, ValueError, KeyError, TypeError, RecursionError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever it sent, no more than its connection ends
             self.stopped = Stopped(f"it doesn't keep the protocol: {error!r}")
 
     def take(self) -> bytes:
@@ -270,6 +270,11 @@ class KeeperHandshake(_Handshake):
     def _stop_where_refused(self) -> None:
         if self._kind == frames.REFUSED:
             raise Stopped(self._body.decode(errors="replace"), refused=True)
+
+    @property
+    def answered(self) -> bool:
+        """Whether `answer` was called."""
+        return self._answer is not None
 
     def answer(self, answer: bytes) -> None:
         """What the worker told of itself, as JSON of at most `MOST_BEFORE` bytes."""

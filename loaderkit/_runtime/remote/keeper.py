@@ -185,7 +185,7 @@ class _Seat:
 
     def _advance(self, handshake: KeeperHandshake) -> None:
         if self._session is None:
-            if handshake.started and self._child is None:
+            if handshake.started and self._relay is None:
                 self._start_child(handshake)
             if (first := handshake.take()) != b"":
                 self._outbox.put([first])
@@ -209,7 +209,7 @@ class _Seat:
             if self._closing and not self._outbox:
                 self._leave()
                 return
-            select(self.connection, self._outbox, self._on_connection)
+            select(self.connection, self._outbox, self._on_connection, reads=not self._closing)
         if self._child is not None and not self._closing:
             select(self._child.channel, self._child.outbox, self._on_channel)
 
@@ -320,7 +320,9 @@ class _Seat:
             self._say(ToTrainer(frames.PONG, bytes(8) + page))
             self._say(ToTrainer(frames.DOWN, how.encode()))
             self._closing = True
-        elif self._handshake is not None:
+        elif self._handshake is None or self._handshake.answered:
+            self._leave()
+        else:
             self._handshake.answer(_told(f"it ended while it was set up, with {how}"))
 
     def _end_child(self, timeout: float) -> str:
@@ -387,9 +389,9 @@ class Keeper:
         if stopped.wrong_secret:
             raise _Ended(_OTHER_SECRET, str(stopped))
 
-    def select(self, connection: socket.socket, outbox: Outbox, call: Any) -> None:
-        """Waits until a socket can be read, and if something is to be sent, written to."""
-        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if outbox else 0)
+    def select(self, connection: socket.socket, outbox: Outbox, call: Any, *, reads: bool = True) -> None:
+        """Waits until a socket can be read, if it is to be, and if something is to be sent, written to."""
+        events = (selectors.EVENT_READ if reads else 0) | (selectors.EVENT_WRITE if outbox else 0)
         if self.selector.get_key(connection).events != events:
             self.selector.modify(connection, events, call)
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from loaderkit._base.system.shared_memory import anonymous_file, mapped
 
-from .meter import stopped
+from .meter import CELLS, stopped
 
 # Whether the worker has started, beats, task or -1, index or -1; index and record key read instead, or -1.
 _WORDS = struct.Struct("=6q")
@@ -28,6 +28,7 @@ _NOTHING = -1
 _PAGE = mmap.PAGESIZE
 # The meter's cells are behind the words. A page has 512 integers.
 _CELLS_AT = 64
+PAGE_NBYTES = _CELLS_AT + _BEATS.size * CELLS  # of what another machine is told
 # The signal for stacks: a real-time one, where the system has them, since libraries may use SIGUSR1 and SIGUSR2.
 _ASK: int = signal.SIGRTMAX - 3 if hasattr(signal, "SIGRTMAX") else signal.SIGUSR2
 # How long `stacks` waits: a worker answers at once, or can't at all. Not measured.
@@ -123,7 +124,7 @@ class HeartbeatReader:
     def page(self) -> bytes:
         """All that `progress_of` and `cells_of` need in a process on another machine."""
         words = os.pread(self.fd, _WORDS.size, 0).ljust(_CELLS_AT, b"\0")
-        return words + array("q", stopped(self.cells)).tobytes()
+        return words + array("q", stopped(self.cells[:CELLS])).tobytes()
 
     def stacks(self, pid: int) -> str:
         """The stacks of the worker's threads; "" where it doesn't answer."""

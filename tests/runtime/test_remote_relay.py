@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from loaderkit._engine.dispatcher import Assignment
 from loaderkit._engine.slots import Slots
 from loaderkit._engine.task import (
+    Discarded,
     MakeBatch,
     ReadRows,
     ReadStream,
@@ -93,6 +94,7 @@ class Link:
         self.relay = Relay(host.arena, host.slots, checksum_named(checksum))
         self.tasks: list[tuple[Task, int]] = []  # that the worker has
         self.on_the_way = bytearray()
+        self.recalled: list[int] = []
         self._layouts: dict[int, BatchLayout] = {}
 
     def take(self) -> None:
@@ -104,6 +106,8 @@ class Link:
             ((kind, body),) = wire.split(bytearray(self.relay.to_worker(*message)))
             if kind == wire.LAYOUT:
                 self._layouts.update([pickle.loads(body)])
+            elif kind == wire.RECALL:
+                self.recalled += wire.read_numbers(body)
             elif kind == wire.TASK:
                 task, attempt, _, _ = wire.unpack_task(body, self._layouts)
                 self.tasks.append((task, attempt))
@@ -390,6 +394,20 @@ def test_any_body_of_a_keeper_ends_at_most_its_connection(kind: int, body: bytes
         link.send(ToTrainer(kind, body))
         link.arrive_all(500)
         link.worker.end(0.0)
+
+
+def test_a_recalled_task_is_told_as_discarded_and_leaves_nothing_at_its_host() -> None:
+    """As of a local worker that hasn't begun it."""
+    with hosts() as (ours, theirs):
+        link, layout = Link(theirs, ours.arena, lambda *_: True, None, "crc32"), BatchLayout(BYTES)
+        slot, keys = ours.slots.alloc(layout.nbytes(3)), np.arange(3)
+        task = ReadRows(5, keys, keys, (Target(3, 3, 0, slot, True, layout),), ours.slots.alloc(99))
+        link.worker.give(Assignment(0, 0, task, 2, False), {})
+        link.worker.recall([(5, 2)])
+        link.take()
+        assert link.recalled == [5, 2] and theirs.slots.used
+        link.tell(wire.TASK_FINISHED, wire.pack_result(5, 2, Discarded(), Packer()))
+        assert link.arrive_all(500) == [TaskFinished(5, 2, Discarded(), None)] and not theirs.slots.used
 
 
 def test_a_keeper_makes_no_batch_and_knows_no_slot_without_layout() -> None:

@@ -28,6 +28,7 @@ from loaderkit._runtime.worker.heartbeat import HeartbeatReader, Progress
 from loaderkit._runtime.worker.meter import counters
 from loaderkit._runtime.worker.program import Program
 
+from .unsent import Unsent
 from .worker import (
     Event,
     NumericsKnown,
@@ -47,7 +48,7 @@ _END_SECONDS = 0.2  # to end by themselves; then they are killed
 _KILL_SECONDS = 2.0  # for a process that was killed to end
 
 
-class ProcessWorker:
+class ProcessWorker(Unsent):
     """A child process behind a socket pair. Must be made in a thread that lives as long as the worker should.
 
     Args:
@@ -124,22 +125,6 @@ class ProcessWorker:
     def _send(self, message: bytes) -> None:
         self._unsent += message
         self.flush()
-
-    def flush(self) -> None:
-        """Sends what the channel takes. An error is ignored here: reading from the channel finds it too."""
-        while self._unsent:
-            try:
-                sent = self.connection.send(self._unsent)
-            except BlockingIOError:
-                return
-            except OSError:
-                sent = len(self._unsent)
-            del self._unsent[:sent]
-
-    @property
-    def blocked(self) -> bool:
-        """Whether a message is waiting because the channel is full."""
-        return bool(self._unsent)
 
     # --- from the worker ----------------------------------------------------------------------------------------
 

@@ -36,6 +36,7 @@ from loaderkit._runtime.worker.heartbeat import PAGE_NBYTES, Progress, cells_of,
 from loaderkit._runtime.worker.meter import counters
 
 from .process_worker import event_of
+from .unsent import Unsent
 from .worker import Event
 
 _MOST_RECEIVED = 4 << 20  # bytes a call: other workers are heard, too
@@ -46,7 +47,7 @@ IsCurrent = Callable[[int, int, int], bool]
 RequestSpace = Callable[[int, int, int, int], Slot | None]
 
 
-class RemoteWorker:
+class RemoteWorker(Unsent):
     """A connection to a keeper that was let in. It is ready from the start.
 
     Args:
@@ -123,22 +124,6 @@ class RemoteWorker:
     def _send(self, kind: int, body: bytes) -> None:
         self._unsent += self._sealer.seal(kind, body)
         self.flush()
-
-    def flush(self) -> None:
-        """Sends what the connection takes. An error is ignored here: reading from it finds it too."""
-        while self._unsent:
-            try:
-                sent = self.connection.send(self._unsent)
-            except BlockingIOError:
-                return
-            except OSError:
-                sent = len(self._unsent)
-            del self._unsent[:sent]
-
-    @property
-    def blocked(self) -> bool:
-        """Whether a message is waiting because the connection is full."""
-        return bool(self._unsent)
 
     # --- from the worker ----------------------------------------------------------------------------------------
 
@@ -218,15 +203,12 @@ class RemoteWorker:
         """Where the bytes behind a header go."""
         task_id, attempt, nbytes, placed = wire.placed_by(header.result)
         task = self._given.pop((task_id, attempt))
-        targets = [targets_of(task)[number] for number in placed]
-        layouts = [_layout_of(target) for target in targets]
-        both = [*zip(targets, layouts, strict=True)]
+        targets = targets_of(task)
+        both = [(targets[number], _layout_of(targets[number])) for number in placed]
         sizes = tuple(size * target.rows for target, layout in both for size in layout.row_nbytes)
         sealed = [(target, layout) for target, layout in both if layout.verify]
         if (sizes, nbytes, len(sealed)) != (header.sizes, header.nbytes, len(header.seals)):
-            raise FrameError(
-                f"pieces of {header.sizes} and {header.nbytes} bytes: expected {sizes} and {nbytes}"
-            )
+            raise FrameError(f"rows of {header.sizes} bytes: expected {sizes}, and {nbytes} of output")
         rooms: list[memoryview] | None = None
         if self._is_current(self.number, task_id, attempt):
             rooms = []

@@ -158,16 +158,17 @@ class Door:
     def _serve(self, guest: _Guest, mask: int, now: float) -> None:
         handshake = guest.handshake
         try:
-            if mask & selectors.EVENT_READ and not self._hear(guest):
-                self._dismiss(guest)
-                return
-            while piece := handshake.take():
+            if mask & selectors.EVENT_READ:
+                received = guest.connection.recv(_CHUNK)
+                if not received:
+                    raise ConnectionError("it was closed there")
+                handshake.receive(received)
+            guest.outbox.send(guest.connection)
+            while not guest.outbox and (piece := handshake.take()):
                 guest.outbox.put([piece])
                 guest.outbox.send(guest.connection)
-                if guest.outbox:
-                    break
-            else:
-                guest.outbox.send(guest.connection)
+        except BlockingIOError:
+            return  # there was nothing to read after all
         except OSError:
             self._dismiss(guest)
             return
@@ -177,15 +178,6 @@ class Door:
         self._selector.modify(guest.connection, events, guest)
         if not guest.outbox:
             self._settle(guest, now)
-
-    def _hear(self, guest: _Guest) -> bool:
-        """Takes what it says; whether it is still there."""
-        try:
-            received = guest.connection.recv(_CHUNK)
-        except BlockingIOError:
-            return True
-        guest.handshake.receive(received)
-        return bool(received)
 
     def _settle(self, guest: _Guest, now: float) -> None:
         """What follows where all is sent: it is let in, sent away, or stays."""

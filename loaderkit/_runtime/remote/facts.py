@@ -1,5 +1,6 @@
 """What a keeper says of its host, and whether a trainer lets it in: the same program must make the same bytes there."""
 
+import contextlib
 import os
 import socket
 import sys
@@ -8,34 +9,21 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from loaderkit._base.system.versions import present_versions
+from loaderkit._base.system.numerics import present_versions
 
 from .frames import fast_checksum
 
 PROTOCOL = 1
-# Libraries whose versions must agree where both hosts have them, by the distributions that bring them.
-_LIBRARIES = {
-    "cv2": (
-        "opencv-python-headless",
-        "opencv-python",
-        "opencv-contrib-python-headless",
-        "opencv-contrib-python",
-    ),
-    "PIL": ("pillow",),
-    "pyarrow": ("pyarrow",),
-}
+# Of distributions whose versions must agree where both hosts have them.
+_LIBRARIES = ("opencv-python-headless", "opencv-python", "pillow", "pyarrow")
 
 
 @cache
 def _libraries() -> dict[str, str]:
     found = {}
-    for library, distributions in _LIBRARIES.items():
-        for distribution in distributions:
-            try:
-                found[library] = version(distribution)
-            except PackageNotFoundError:
-                continue
-            break
+    for library in _LIBRARIES:
+        with contextlib.suppress(PackageNotFoundError):
+            found[library] = version(library)
     return found
 
 

@@ -16,7 +16,7 @@ unpickles nothing here, and takes no message over `MOST_BEFORE`; the keeper take
 
 import hmac
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
@@ -32,7 +32,6 @@ _MOST_TO_KEEPER = 256 << 20
 _PIECE = 1 << 20  # bytes of a PROGRAM
 _ID = 16
 _PROOF = 32
-_ANSWER = NONCE_NBYTES + _PROOF
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,22 +112,23 @@ class _Handshake:
         taken, self._to_send = bytes(self._to_send), bytearray()
         return taken
 
-    def _exactly(self, count: int) -> Iterator[None]:
+    def _exactly(self, count: int) -> Generator[None, None, bytes]:
         while len(self._received) < count:
             yield
-
-    def _cut(self, count: int) -> bytes:
-        cut = bytes(self._received[:count])
+        taken = bytes(self._received[:count])
         del self._received[:count]
-        return cut
+        return taken
 
-    def _frame(self, *kinds: int) -> Iterator[None]:
-        """Until a message is there; it is `_kind` and `_body` then."""
+    def _message(self, expected: int) -> Generator[None, None, bytes]:
+        """The body of the next message, which is of this kind, or a refusal."""
         while (found := self._opener.next()) is None:
             yield
-        self._kind, self._body = found
-        if self._kind not in kinds:
-            raise FrameError(f"a message of kind {self._kind}: expected one of {kinds}")
+        kind, body = found
+        if kind == frames.REFUSED:
+            raise Stopped(body.decode(errors="replace"), refused=True)
+        if kind != expected:
+            raise FrameError(f"a message of kind {kind}: expected {expected}")
+        return body
 
     def _send(self, kind: int, body: bytes = b"") -> None:
         self._to_send += self._sealer.seal(kind, body)
@@ -168,28 +168,24 @@ class TrainerHandshake(_Handshake):
         super().__init__(secret, MOST_BEFORE)
 
     def _steps(self) -> Iterator[None]:
-        yield from self._exactly(len(MAGIC))
-        if self._cut(len(MAGIC)) != MAGIC:
+        if (yield from self._exactly(len(MAGIC))) != MAGIC:
             raise Stopped("it isn't a keeper of this version")
-        yield from self._exactly(_ID + NONCE_NBYTES)
-        if not hmac.compare_digest(self._cut(_ID), loader_id(self._secret)):
+        if (yield from self._exactly(_ID)) != loader_id(self._secret):
             raise Stopped("it is a keeper of another loader", wrong_secret=True)
-        nonces = loader_id(self._secret) + self._cut(NONCE_NBYTES) + self._nonce
+        nonces = loader_id(self._secret) + (yield from self._exactly(NONCE_NBYTES)) + self._nonce
         self._to_send += self._nonce + _hmac(self._secret, b"trainer" + nonces)
-        yield from self._exactly(_PROOF)
-        if not hmac.compare_digest(self._cut(_PROOF), _hmac(self._secret, b"keeper" + nonces)):
+        proof = yield from self._exactly(_PROOF)
+        if not hmac.compare_digest(proof, _hmac(self._secret, b"keeper" + nonces)):
             raise Stopped("it has another secret", wrong_secret=True)
         self._use_keys(nonces, down=True)
-        yield from self._frame(frames.FACTS)
-        self.facts = _json_object(self._body)
+        self.facts = _json_object((yield from self._message(frames.FACTS)))
         self.told_facts = True
         start = self._admit(self.facts)
         if isinstance(start, str):
             self._refuse(start)
             return
         self._send_start(start)
-        yield from self._frame(frames.DESCRIBED)
-        answer = _json_object(self._body)
+        answer = _json_object((yield from self._message(frames.DESCRIBED)))
         refused = self._judge(answer)
         if refused is not None:
             self._refuse(refused)
@@ -241,35 +237,27 @@ class KeeperHandshake(_Handshake):
 
     def _steps(self) -> Iterator[None]:
         self._to_send += MAGIC + loader_id(self._secret) + self._nonce
-        yield from self._exactly(_ANSWER)
-        nonces = loader_id(self._secret) + self._nonce + self._cut(NONCE_NBYTES)
-        if not hmac.compare_digest(self._cut(_PROOF), _hmac(self._secret, b"trainer" + nonces)):
+        nonces = loader_id(self._secret) + self._nonce + (yield from self._exactly(NONCE_NBYTES))
+        proof = yield from self._exactly(_PROOF)
+        if not hmac.compare_digest(proof, _hmac(self._secret, b"trainer" + nonces)):
             raise Stopped("the trainer has another secret", wrong_secret=True)
         self._to_send += _hmac(self._secret, b"keeper" + nonces)
         self._use_keys(nonces, down=False)
         self.facts = self._own
         self._send(frames.FACTS, json.dumps(self._own).encode())
-        yield from self._frame(frames.START, frames.REFUSED)
-        self._stop_where_refused()
-        told = _json_object(self._body)
+        told = _json_object((yield from self._message(frames.START)))
         self.settings = told["settings"]
         if told["digest"] != self._own["program"]:
             for size in told["sizes"]:
                 self.parts.append(bytearray())
                 while len(self.parts[-1]) < size:
-                    yield from self._frame(frames.PROGRAM)
-                    self.parts[-1] += self._body
+                    self.parts[-1] += yield from self._message(frames.PROGRAM)
         self.started = told["digest"]
         while self._answer is None:
             yield
         self._send(frames.DESCRIBED, self._answer)
-        yield from self._frame(frames.ACCEPTED, frames.REFUSED)
-        self._stop_where_refused()
+        yield from self._message(frames.ACCEPTED)
         self._finish(_json_object(self._answer), self.settings)
-
-    def _stop_where_refused(self) -> None:
-        if self._kind == frames.REFUSED:
-            raise Stopped(self._body.decode(errors="replace"), refused=True)
 
     @property
     def answered(self) -> bool:

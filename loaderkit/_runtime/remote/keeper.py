@@ -282,14 +282,16 @@ class _Seat:
 
     def _read_channel(self, child: _Child) -> bool:
         """Handles what the worker has sent; whether more may come."""
-        with contextlib.suppress(BlockingIOError, ConnectionError):
+        try:
             while received := child.channel.recv(_CHUNK):
                 child.received += received
-                for kind, body in wire.split(child.received):
-                    if not self._handle(kind, body):
-                        return False
-            return False
-        return True
+                if not all(self._handle(kind, body) for kind, body in wire.split(child.received)):
+                    return False
+        except BlockingIOError:
+            return True
+        except OSError:
+            pass  # it has ended with messages unread
+        return False
 
     def _handle(self, kind: int, body: bytes) -> bool:
         assert self._handshake is not None and self._relay is not None and self._child is not None

@@ -44,6 +44,13 @@ def nightly():
     return PROFILE == "nightly"
 
 
+@pytest.fixture(scope="session")
+def at_night(nightly):
+    """For tests that take long beside others, which the test command has."""
+    if not nightly:
+        pytest.skip("runs at night")
+
+
 @pytest.fixture
 def real_clocks(nightly):
     """For tests that compare what real clocks say: a busy machine may stop a process between two of them."""

@@ -36,7 +36,7 @@ ROOMS = [
     "cli",
 ]
 # The same holds for the parts of the runtime.
-PARTS_OF_THE_RUNTIME = ["memory", "transport", "worker", "start", "feeder", "executors", "cluster"]
+PARTS_OF_THE_RUNTIME = ["memory", "transport", "worker", "start", "feeder", "remote", "executors", "cluster"]
 # Files beside the rooms, and what they may import: the errors all rooms may, the others none.
 BESIDE = {
     "errors": set(),

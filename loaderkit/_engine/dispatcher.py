@@ -193,31 +193,39 @@ class Dispatcher:
     def assign(self) -> Assignment | None:
         """The next task, and the worker that is to do it; None while no worker has room or there is no task."""
         here, there = self._with_room(self._free), self._with_room(self._free_elsewhere)
-        if self._to_redo and here is not None:
-            if not self._to_redo[0].suspect:
-                return self._assigned(here, self._to_redo.popleft())
-            if not self._workers[here]:
-                return self._assigned(here, self._to_redo.popleft())
-            here = None  # until a worker is idle
-        if there is not None:
-            for queued in self._to_redo:
-                if not queued.stays_here:
-                    self._to_redo.remove(queued)
-                    return self._assigned(there, queued)
+        if self._to_redo:
+            again = self._assigned_again(here, there)
+            if again is not None:
+                return again
+            here = None  # until one is idle, if it isn't already
         if here is None and there is None:
             return None
         while (in_flight := self._next_new()) is not None:
-            worker = here
-            if not in_flight.stays_here:
-                if here is None or (there is not None and self._has_fewer(there, here)):
-                    worker = there
-            elif here is None:
-                self._to_redo.append(in_flight)  # until a worker of this machine has room
-                continue
-            elif self._latest in self._free and self._has_room(self._latest):
-                worker = self._latest  # the user waits for a batch: it isn't queued behind a slow record
-            return self._assigned(worker, in_flight)
+            worker = self._worker_for(in_flight, here, there)
+            if worker is not None:
+                return self._assigned(worker, in_flight)
+            self._to_redo.append(in_flight)  # until a worker of this machine has room
         return None
+
+    def _assigned_again(self, here: WorkerId, there: WorkerId) -> Assignment | None:
+        """The oldest task that is to be done again, if one of these workers may have it; a suspect only an idle one."""
+        if here is not None and not (self._to_redo[0].suspect and self._workers[here]):
+            return self._assigned(here, self._to_redo.popleft())
+        queued = (
+            None if there is None else next((each for each in self._to_redo if not each.stays_here), None)
+        )
+        if queued is None:
+            return None
+        self._to_redo.remove(queued)
+        return self._assigned(there, queued)
+
+    def _worker_for(self, in_flight: InFlightTask, here: WorkerId, there: WorkerId) -> WorkerId:
+        """Which worker gets a new task: of this machine, elsewhere, or None of both for now."""
+        if not in_flight.stays_here:
+            return there if here is None or (there is not None and self._has_fewer(there, here)) else here
+        if here is not None and self._latest in self._free and self._has_room(self._latest):
+            return self._latest  # the user waits for a batch: it isn't queued behind a slow record
+        return here
 
     def _with_room(self, free: FreeWorkers) -> WorkerId:
         """The worker with the fewest tasks, None where none has room."""

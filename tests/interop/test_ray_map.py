@@ -29,12 +29,6 @@ def needs_ray():
 
 
 @pytest.fixture(scope="module")
-def at_night(nightly):
-    if not nightly:
-        pytest.skip("runs at night; by day a worker and a node are killed")
-
-
-@pytest.fixture(scope="module")
 def nodes():
     """The process of ray_nodes.py, with `address` and `second`, the id of a node."""
     needs_ray()

@@ -14,9 +14,8 @@ from runtime_loaders import numbers, same
 import loaderkit as lk
 from loaderkit._engine.scheduler import AHEAD_NBYTES
 from loaderkit._engine.task import MakeBatch, Span
-from loaderkit._runtime.executors import process_worker as process
 from loaderkit._runtime.memory.batch_layout import BatchLayout
-from loaderkit._runtime.transport.pickling import Packer
+from loaderkit._runtime.transport import layout_numbers
 from loaderkit.transforms.stack import LeafSpec, RowSpec
 
 # The nightly profile tries many more examples; here it means many more batches.
@@ -121,7 +120,7 @@ def ragged(x: int) -> dict[str, np.ndarray]:
 @pytest.mark.slow
 def test_batches_of_ever_new_shapes_need_no_more_memory(monkeypatch):
     """Trainer and worker keep a bounded number of layouts, and forget the same ones: the batches are right."""
-    monkeypatch.setattr(process, "_MOST_LAYOUTS", 4)
+    monkeypatch.setattr(layout_numbers, "_MOST_LAYOUTS", 4)
     count = 16 * 100
     expected = numbers(count, ragged, lk.Batch(4))
     loader = numbers(count, ragged, lk.Batch(4), worker_count=1)
@@ -131,24 +130,21 @@ def test_batches_of_ever_new_shapes_need_no_more_memory(monkeypatch):
             assert same(batch, other)
             (worker,) = executor_of(loader)._supervisor.workers.values()
             known.append(len(worker._layouts))
-    assert max(known) == known[-1] == process._MOST_LAYOUTS
+    assert max(known) == known[-1] == layout_numbers._MOST_LAYOUTS
     assert sorted(worker._layouts.values()) == [*range(known[-1])]
 
 
 def test_a_layout_that_a_task_needs_is_not_forgotten_for_another_one(monkeypatch):
     """Of a task with more layouts than are kept all have a number of their own."""
-    monkeypatch.setattr(process, "_MOST_LAYOUTS", 2)
+    monkeypatch.setattr(layout_numbers, "_MOST_LAYOUTS", 2)
     layouts = [BatchLayout(RowSpec(None, (LeafSpec((k,), np.dtype(np.int8)),))) for k in range(6)]
-    worker = object.__new__(process.ProcessWorker)
-    worker._layouts, worker._packer = {}, Packer()
+    known = layout_numbers.LayoutNumbers()
 
     def give(*needed: BatchLayout) -> list[int]:
         inputs = tuple(Span(0, 0, 0, 1, None, 1, layout) for layout in needed)
         task = MakeBatch(0, 1, np.empty(0, np.int64), inputs, ())
-        for layout in needed:
-            if layout not in worker._layouts:
-                worker._named(layout, task)
-        return [worker._layouts[layout] for layout in needed]
+        known.tell(task)
+        return [known[layout] for layout in needed]
 
     assert give(*layouts[:4]) == [0, 1, 2, 3]
     assert give(layouts[4], layouts[1]) == [0, 1]

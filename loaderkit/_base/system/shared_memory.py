@@ -64,10 +64,13 @@ def mapped(fd: int, nbytes: int, offset: int = 0) -> mmap.mmap:
 
 
 @contextlib.contextmanager
-def sending() -> Iterator[list[int]]:
-    """Collects the descriptors of the objects that are pickled inside the block; the objects keep owning them."""
+def sending(*, elsewhere: bool = False) -> Iterator[list[int]]:
+    """Collects the descriptors of the objects that are pickled inside the block; the objects keep owning them.
+
+    elsewhere: whether the pickle goes to another machine, together with copies of their contents.
+    """
     descriptors: list[int] = []
-    _travel.outgoing = descriptors
+    _travel.outgoing, _travel.elsewhere = descriptors, elsewhere
     try:
         yield descriptors
     finally:
@@ -80,7 +83,7 @@ def goes_to_a_worker() -> bool:
     >>> goes_to_a_worker()
     False
     """
-    return getattr(_travel, "outgoing", None) is not None
+    return getattr(_travel, "outgoing", None) is not None and not _travel.elsewhere
 
 
 @contextlib.contextmanager

@@ -17,18 +17,19 @@ from loaderkit._base.system.resources import own_memory, processor_times
 from loaderkit._engine.dispatcher import Assignment
 from loaderkit._engine.stats.counters import WorkerCounters
 from loaderkit._engine.supervisor import Progress
-from loaderkit._engine.task import Discarded, Slot, Task, inputs_of, targets_of
+from loaderkit._engine.task import Discarded, Slot
 from loaderkit._runtime.memory.arena import Arena
-from loaderkit._runtime.memory.batch_layout import BatchLayout
 from loaderkit._runtime.start.first_messages import operations_now, pack_first_messages
-from loaderkit._runtime.start.launch import launched
+from loaderkit._runtime.start.launch import how_it_ended, launched
 from loaderkit._runtime.transport import wire
 from loaderkit._runtime.transport.exceptions import unpack_exception
+from loaderkit._runtime.transport.layout_numbers import LayoutNumbers
 from loaderkit._runtime.transport.pickling import Packer
 from loaderkit._runtime.worker.heartbeat import HeartbeatReader
 from loaderkit._runtime.worker.meter import counters
 from loaderkit._runtime.worker.program import Program
 
+from .unsent import Unsent
 from .worker import (
     Event,
     NumericsKnown,
@@ -44,14 +45,11 @@ from .worker import (
 )
 
 _CHUNK = 1 << 20  # bytes read from a channel at once
-# That a worker remembers. Without a limit its memory would grow with batches of ever new shapes; a smaller one sends
-# the layouts of loaders with many shapes again and again.
-_MOST_LAYOUTS = 64
 _END_SECONDS = 0.2  # to end by themselves; then they are killed
 _KILL_SECONDS = 2.0  # for a process that was killed to end
 
 
-class ProcessWorker:
+class ProcessWorker(Unsent):
     """A child process behind a socket pair. Must be made in a thread that lives as long as the worker should.
 
     Args:
@@ -91,7 +89,7 @@ class ProcessWorker:
         self._packer = packer
         self._received = bytearray()
         self._unsent = bytearray()
-        self._layouts: dict[BatchLayout, int] = {}
+        self._layouts = LayoutNumbers()
         # For want of a processor: until it was ready, and from then on as it was last seen; None where that is unknown.
         self._delayed_start: int | None = None
         self._delayed: int | None = 0
@@ -109,24 +107,12 @@ class ProcessWorker:
 
     def give(self, assignment: Assignment, outputs: dict[int, Slot]) -> None:
         task = assignment.task
-        message = b""
-        for layout in _layouts_of(task):
-            if isinstance(layout, BatchLayout) and layout not in self._layouts:
-                message += self._named(layout, task)
+        message = b"".join(
+            wire.frame(wire.LAYOUT, self._packer.dumps(told)) for told in self._layouts.tell(task)
+        )
         packed = wire.pack_task(task, assignment.attempt, assignment.suspect, self._layouts, outputs)
         # Sent with the other tasks that are assigned now: waking the worker costs more than the bytes of a message.
         self._unsent += message + wire.frame(wire.TASK, packed)
-
-    def _named(self, layout: BatchLayout, task: Task) -> bytes:
-        """The message that numbers a layout; of too many, the oldest that this task doesn't need loses its number."""
-        number = len(self._layouts)
-        if number >= _MOST_LAYOUTS:
-            needed = _layouts_of(task)
-            oldest = next((known for known in self._layouts if known not in needed), None)
-            if oldest is not None:
-                number = self._layouts.pop(oldest)
-        self._layouts[layout] = number
-        return wire.frame(wire.LAYOUT, self._packer.dumps((number, layout)))
 
     def recall(self, tasks: Sequence[tuple[int, int]]) -> None:
         self._send(wire.frame(wire.RECALL, wire.numbers(*chain.from_iterable(tasks))))
@@ -144,22 +130,6 @@ class ProcessWorker:
         self._unsent += message
         self.flush()
 
-    def flush(self) -> None:
-        """Sends what the channel takes. An error is ignored here: reading from the channel finds it too."""
-        while self._unsent:
-            try:
-                sent = self.connection.send(self._unsent)
-            except BlockingIOError:
-                return
-            except OSError:
-                sent = len(self._unsent)
-            del self._unsent[:sent]
-
-    @property
-    def blocked(self) -> bool:
-        """Whether a message is waiting because the channel is full."""
-        return bool(self._unsent)
-
     # --- from the worker ----------------------------------------------------------------------------------------
 
     def read(self) -> list[Event]:
@@ -172,7 +142,7 @@ class ProcessWorker:
             pass  # all that arrived is read
         except OSError:
             self.open = False
-        events = [_event(kind, body) for kind, body in wire.split(self._received)]
+        events = [event_of(kind, body) for kind, body in wire.split(self._received)]
         if any(isinstance(event, WorkerReady) for event in events):
             times = processor_times(self.process.pid)
             self._delayed, self._delayed_start = (None, None) if times is None else (0, times[1])
@@ -237,7 +207,7 @@ class ProcessWorker:
         if self.pidfd is not None:
             os.close(self.pidfd)
             self.pidfd = None
-        return "an exit code that other code took" if self._reaped else _how_it_ended(self.process.returncode)
+        return "an exit code that other code took" if self._reaped else how_it_ended(self.process.returncode)
 
 
 def process_kind(program: Program, level: str | None) -> WorkerKind:
@@ -272,7 +242,8 @@ def _reaped_elsewhere(pid: int) -> bool:
     return False
 
 
-def _event(kind: int, body: bytes) -> Event:
+def event_of(kind: int, body: bytes) -> Event:
+    """What a message of a worker process reports."""
     match kind:
         case wire.WORKER_READY:
             return WorkerReady()
@@ -289,18 +260,3 @@ def _event(kind: int, body: bytes) -> Event:
         error = unpack_exception(result.failure.error)
         result = result._replace(failure=replace(result.failure, error=error))
     return TaskFinished(task, attempt, result, None)
-
-
-def _layouts_of(task: Task) -> list[object]:
-    return [*(target.layout for target in targets_of(task)), *(span.layout for span in inputs_of(task))]
-
-
-def _how_it_ended(code: int | None) -> str:
-    if code is None:
-        return "no end: it can't be killed"
-    if code >= 0:
-        return f"exit code {code}"
-    try:
-        return f"exit code {code} ({signal.Signals(-code).name})"
-    except ValueError:
-        return f"exit code {code}"

@@ -5,6 +5,7 @@ checksum in row `first` of the table, and the reader of the rows compares.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -29,17 +30,21 @@ class BatchLayout(NamedTuple):
     spec: RowSpec
     verify: bool = False
 
+    @property
+    def row_nbytes(self) -> list[int]:
+        """The bytes of one row in each leaf."""
+        return [math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in self.spec.leaves]
+
     def nbytes(self, rows: int) -> int:
         """The number of bytes of a slot for `rows` rows."""
-        seals = _padded((2,), _SEAL, rows) if self.verify else 0
-        return self._seals_at(rows) + seals
+        return slot_nbytes(self.row_nbytes, rows, verify=self.verify)
 
     def leaves(self, token: Any, rows: int) -> list[np.ndarray]:
         """The arrays over a slot, each (rows, *shape); they keep the token alive."""
         arrays, offset = [], 0
         for leaf in self.spec.leaves:
             arrays.append(np.ndarray((rows, *leaf.shape), leaf.dtype, buffer=token, offset=offset))
-            offset += _padded(leaf.shape, leaf.dtype, rows)
+            offset += _padded(math.prod(leaf.shape) * leaf.dtype.itemsize * rows)
         return arrays
 
     def batch(self, token: Any, rows: int) -> Any:
@@ -53,13 +58,13 @@ class BatchLayout(NamedTuple):
     def seal(self, token: Any, rows: int, lo: int, hi: int) -> None:
         """Stores the seal of rows lo..hi, which are written; does nothing without `verify`."""
         if self.verify:
-            self._seals(token, rows)[lo] = hi - lo, self._checksum(token, rows, lo, hi)
+            write_seal(self.row_nbytes, token, rows, lo, (hi - lo, self._checksum(token, rows, lo, hi)))
 
     def check(self, token: Any, rows: int, lo: int, hi: int) -> None:
         """Raises ChecksumError where rows lo..hi, which one or several tasks wrote, differ from their seals."""
         if not self.verify:
             return
-        seals = self._seals(token, rows)
+        seals = _seals(self.row_nbytes, token, rows)
         while lo < hi:
             written, checksum = seals[lo].tolist()
             if not 0 < written <= hi - lo or self._checksum(token, rows, lo, lo + written) != checksum:
@@ -69,21 +74,50 @@ class BatchLayout(NamedTuple):
                 )
             lo += written
 
-    def _seals_at(self, rows: int) -> int:
-        return sum(_padded(leaf.shape, leaf.dtype, rows) for leaf in self.spec.leaves)
-
-    def _seals(self, token: Any, rows: int) -> np.ndarray:
-        return np.ndarray((rows, 2), _SEAL, buffer=token, offset=self._seals_at(rows))
-
     def _checksum(self, token: Any, rows: int, lo: int, hi: int) -> int:
-        checksum, offset = 0, 0
-        room = memoryview(token).cast("B")
-        for leaf in self.spec.leaves:
-            size = math.prod(leaf.shape) * leaf.dtype.itemsize
-            checksum = crc32(room[offset + lo * size : offset + hi * size], checksum)
-            offset += _padded(leaf.shape, leaf.dtype, rows)
+        checksum = 0
+        for piece in pieces(self.row_nbytes, token, rows, lo, hi):
+            checksum = crc32(piece, checksum)
         return checksum
 
 
-def _padded(shape: tuple[int, ...], dtype: np.dtype, rows: int) -> int:
-    return -(-rows * math.prod(shape) * dtype.itemsize // ALIGNMENT) * ALIGNMENT
+# What follows needs no structure of a row, only its bytes in each leaf.
+
+
+def slot_nbytes(row_nbytes: Sequence[int], rows: int, *, verify: bool) -> int:
+    """The number of bytes of a slot for `rows` rows."""
+    seals = _padded(_SEAL.itemsize * 2 * rows) if verify else 0
+    return _seals_at(row_nbytes, rows) + seals
+
+
+def pieces(row_nbytes: Sequence[int], token: Any, rows: int, lo: int, hi: int) -> list[memoryview]:
+    """The bytes of rows lo..hi in each leaf of a slot for `rows` rows."""
+    found, offset = [], 0
+    room = memoryview(token).cast("B")
+    for size in row_nbytes:
+        found.append(room[offset + lo * size : offset + hi * size])
+        offset += _padded(size * rows)
+    return found
+
+
+def read_seal(row_nbytes: Sequence[int], token: Any, rows: int, row: int) -> tuple[int, int]:
+    """The seal at a row: how many rows from there on it is of, and their checksum."""
+    written, checksum = _seals(row_nbytes, token, rows)[row].tolist()
+    return written, checksum
+
+
+def write_seal(row_nbytes: Sequence[int], token: Any, rows: int, row: int, seal: tuple[int, int]) -> None:
+    """Stores what `read_seal` gives."""
+    _seals(row_nbytes, token, rows)[row] = seal
+
+
+def _seals_at(row_nbytes: Sequence[int], rows: int) -> int:
+    return sum(_padded(size * rows) for size in row_nbytes)
+
+
+def _seals(row_nbytes: Sequence[int], token: Any, rows: int) -> np.ndarray:
+    return np.ndarray((rows, 2), _SEAL, buffer=token, offset=_seals_at(row_nbytes, rows))
+
+
+def _padded(nbytes: int) -> int:
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT

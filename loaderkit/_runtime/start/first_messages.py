@@ -1,12 +1,15 @@
 """The first messages to worker processes, packed once for all of them; errors name what can't be sent."""
 
+import os
 import pickle
 import sys
-from typing import Any
+from dataclasses import replace
+from hashlib import blake2b
+from typing import Any, NamedTuple
 
 import cloudpickle
 
-from loaderkit._base.system.shared_memory import sending
+from loaderkit._base.system.shared_memory import mapped, sending
 from loaderkit._runtime.transport import wire
 from loaderkit._runtime.transport.pickling import Packer, teach
 from loaderkit._runtime.worker.program import Program
@@ -16,6 +19,7 @@ from loaderkit.transforms.base import named_operations
 from .launch import check_start
 from .preparation import Preparation
 
+_MOST_ELSEWHERE = 256 << 20  # bytes of a program for other machines, which each of them is sent
 _HEAP_TYPE = 1 << 9  # of a class's flags: made by a class statement
 
 
@@ -26,13 +30,47 @@ def pack_first_messages(program: Program, packer: Packer) -> tuple[bytes, list[i
     processes.
     """
     check_start()
-    with sending() as descriptors:
+    return _packed(program, packer, elsewhere=False)
+
+
+class Parcel(NamedTuple):
+    """A program for workers on other machines.
+
+    digest: of the parts. parts: the first messages, and the contents of the buffers that their pickle refers to.
+    """
+
+    digest: str
+    parts: tuple[bytes | memoryview, ...]
+
+
+def pack_parcel(program: Program, packer: Packer) -> Parcel:
+    """A program for workers on other machines, which open files by their names there.
+
+    Raises TransportError naming the part that can't be sent, or where it is too much.
+    """
+    packed, descriptors = _packed(replace(program, files={}), packer, elsewhere=True)
+    buffers = [memoryview(mapped(fd, os.fstat(fd).st_size)).toreadonly() for fd in descriptors]
+    parts: tuple[bytes | memoryview, ...] = (packed, *buffers)
+    nbytes = sum(map(len, parts))
+    if nbytes > _MOST_ELSEWHERE:
+        raise TransportError(
+            f"data_source and operations: expected at most {_MOST_ELSEWHERE:,} bytes for workers on other machines, "
+            f"got {nbytes:,}. Put the data on storage that all machines see, with lk.write, and open it there"
+        )
+    digest = blake2b(digest_size=16)
+    for part in parts:
+        digest.update(part)
+    return Parcel(digest.hexdigest(), parts)
+
+
+def _packed(program: Program, packer: Packer, *, elsewhere: bool) -> tuple[bytes, list[int]]:
+    with sending(elsewhere=elsewhere) as descriptors:
         named: list[tuple[str, Any]] = [("data_source", program.source)]
         for number, operation in enumerate(program.operations):
             named += [(each.label, each.operation) for each in named_operations(number, operation)]
         pickled = teach(packer, program, named)
     check_classes(packer)
-    preparation = Preparation.of_this_process(packer.by_value)
+    preparation = Preparation.of_this_process(packer.by_value, elsewhere=elsewhere)
     prepare = wire.frame(wire.PREPARE, pickle.dumps(preparation))
     return prepare + wire.frame(wire.PROGRAM, pickled), list(descriptors)
 

@@ -109,6 +109,18 @@ def launched(
     return ours, process
 
 
+def how_it_ended(code: int | None) -> str:
+    """A process's exit code as text; None where it hasn't ended."""
+    if code is None:
+        return "no end: it can't be killed"
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"exit code {code} ({signal.Signals(-code).name})"
+    except ValueError:
+        return f"exit code {code}"
+
+
 def _stream_for_worker(number: int) -> int | None:
     return None if is_stream(number) else subprocess.DEVNULL
 

@@ -148,6 +148,7 @@ class Preparation:
         limits: of recursion, and of the digits of an int as text.
         authkey: of multiprocessing, where its managers are used.
         start_method: of multiprocessing, where the program has chosen one.
+        elsewhere: whether that is on another machine, whose own folders of modules come first.
     """
 
     path: list[str]
@@ -161,9 +162,10 @@ class Preparation:
     limits: tuple[int, int]
     authkey: bytes | None
     start_method: str | None
+    elsewhere: bool = False
 
     @classmethod
-    def of_this_process(cls, by_value: Collection[str]) -> "Preparation":
+    def of_this_process(cls, by_value: Collection[str], *, elsewhere: bool = False) -> "Preparation":
         """The present state of this process.
 
         >>> Preparation.of_this_process(()).folder == os.getcwd()
@@ -184,21 +186,23 @@ class Preparation:
             spec=_spec_of(main),
             filters=present_filters(),
             limits=(sys.getrecursionlimit(), sys.get_int_max_str_digits()),
-            authkey=authkey,
+            authkey=None if elsewhere else authkey,  # what goes to another machine isn't encrypted
             start_method=start_method,
+            elsewhere=elsewhere,
         )
 
-    def apply(self, *, elsewhere: bool = False) -> None:
-        """Sets this state in the calling process.
-
-        elsewhere: on another host, whose own folders of modules come first, then those of the trainer that it has.
-        """
+    def apply(self) -> None:
+        """Sets this state in the calling process."""
         if self.folder is not None:
             # removed meanwhile: the worker stays in the trainer's present folder
             with contextlib.suppress(OSError):
                 os.chdir(self.folder)
-        more = [entry for entry in self.path if entry not in sys.path and os.path.exists(entry or ".")]
-        sys.path[:] = [*sys.path, *more] if elsewhere else self.path
+        if self.elsewhere:
+            sys.path += [
+                entry for entry in self.path if entry not in sys.path and os.path.exists(entry or ".")
+            ]
+        else:
+            sys.path[:] = self.path
         self.modules.apply()
         for name in self.by_value:
             # pickle imports the module of each class, and would run a file of that name, if there is one.

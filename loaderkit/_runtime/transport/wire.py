@@ -42,8 +42,9 @@ SPACE_GRANTED = 4  # where an output that was too large for its reserve goes
 SPACE_REFUSED = 5  # the worker drops the output: it is not needed any more, or there is no memory for it
 CANDIDATES = 6  # indices, then as many record keys: what may be read instead of a bad record
 RECALL = 7  # task, attempt, task, attempt, ...: cancelled; those that aren't begun are reported as discarded
+DESCRIBE = 9  # before PROGRAM: the trainer is on another host, and is told what the program's source is here
 # From a worker.
-WORKER_READY = 16
+WORKER_READY = 16  # if it was sent DESCRIBE with what it is, or why it cannot be, as JSON
 SETUP_FAILED = 17  # this worker, and any that would replace it, can't go on: a pickled exception
 TASK_FINISHED = 18
 SPACE_REQUESTED = 19  # task, attempt, bytes
@@ -273,6 +274,15 @@ def unpack_result(body: bytes) -> tuple[int, int, TaskResult | Discarded]:
     else:
         result = Discarded()
     return task, attempt, result
+
+
+def placed_by(body: bytes) -> tuple[int, int, int, list[int]]:
+    """What of a result lies in memory, without unpickling anything: task, attempt, bytes of the output, and the numbers
+    of the targets that were written in place.
+    """
+    kind, task, attempt, nbytes, _, _, n_rare = array("q", body[:_RESULT_HEAD]).tolist()
+    parts = _unpack_parts(body[_RESULT_HEAD : len(body) - n_rare]) if kind == _READ_ROWS else ()
+    return task, attempt, nbytes, [number for number, part in enumerate(parts) if part.in_place]
 
 
 def _unpack_parts(body: bytes) -> tuple[RowsPart, ...]:

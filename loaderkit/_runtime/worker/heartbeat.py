@@ -14,9 +14,12 @@ import os
 import signal
 import struct
 import time
+from array import array
 
 from loaderkit._base.system.shared_memory import anonymous_file, mapped
 from loaderkit._engine.supervisor import Progress
+
+from .meter import CELLS, stopped
 
 # Whether the worker has started, beats, task or -1, index or -1; index and record key read instead, or -1.
 _WORDS = struct.Struct("=6q")
@@ -25,6 +28,7 @@ _NOTHING = -1
 _PAGE = mmap.PAGESIZE
 # The meter's cells are behind the words. A page has 512 integers.
 _CELLS_AT = 64
+PAGE_NBYTES = _CELLS_AT + _BEATS.size * CELLS  # of what another machine is told
 # The signal for stacks: a real-time one, where the system has them, since libraries may use SIGUSR1 and SIGUSR2.
 _ASK: int = signal.SIGRTMAX - 3 if hasattr(signal, "SIGRTMAX") else signal.SIGUSR2
 # How long `stacks` waits: a worker answers at once, or can't at all. Not measured.
@@ -100,11 +104,12 @@ class HeartbeatReader:
 
     def progress(self) -> Progress:
         """The worker's present work, or its last if it has ended."""
-        answers, beats, task, index, *instead = self._words()
-        if not answers:
-            return Progress()
-        read = None if instead[0] < 0 else (instead[0], instead[1])
-        return Progress(None if task < 0 else task, None if index < 0 else index, beats, read)
+        return progress_of(os.pread(self.fd, _WORDS.size, 0))
+
+    def page(self) -> bytes:
+        """All that `progress_of` and `cells_of` need in a process on another machine."""
+        words = os.pread(self.fd, _WORDS.size, 0).ljust(_CELLS_AT, b"\0")
+        return words + array("q", stopped(self.cells[:CELLS])).tobytes()
 
     def stacks(self, pid: int) -> str:
         """The stacks of the worker's threads; "" where it doesn't answer."""
@@ -129,6 +134,20 @@ class HeartbeatReader:
     def close(self) -> None:
         """Closes the page."""
         os.close(self.fd)
+
+
+def progress_of(page: bytes) -> Progress:
+    """The work that a page says."""
+    answers, beats, task, index, *instead = _WORDS.unpack_from(page)
+    if not answers:
+        return Progress()
+    read = None if instead[0] < 0 else (instead[0], instead[1])
+    return Progress(None if task < 0 else task, None if index < 0 else index, beats, read)
+
+
+def cells_of(page: bytes) -> memoryview:
+    """The cells of the meter, int64, in what `HeartbeatReader.page` gave."""
+    return memoryview(page)[_CELLS_AT:].cast("q")
 
 
 def _cells(page: mmap.mmap) -> memoryview:

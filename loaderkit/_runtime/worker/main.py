@@ -59,6 +59,7 @@ _ON_IMPORTS = (
     "that only the trainer's sys.modules has are sent by value, and import hooks of the program aren't installed"
 )
 _MOST_TEXT = 2_000  # characters of an error inside another one
+_MOST_TOLD = 600  # characters of one for another machine, whose message has at most 4 KB
 
 
 def main(channel: int, arena: int, heartbeat: int, trainer: int, *descriptors: int) -> None:
@@ -151,6 +152,7 @@ class _Worker:
         self._runner: TaskRunner | None = None
         self._verify = False
         self._told_numerics = False
+        self._describes = False  # whether the trainer is on another machine
 
     def run(self) -> None:
         while self._take(wait=not self._tasks):
@@ -214,6 +216,8 @@ class _Worker:
                 self._candidates = np.frombuffer(body, np.int64).reshape(2, -1)
             case wire.PREPARE:
                 pickle.loads(body).apply()
+            case wire.DESCRIBE:
+                self._describes = True
             case wire.PROGRAM:
                 self._set_up(body)
 
@@ -254,12 +258,18 @@ class _Worker:
             self._verify = program.verify
             self._runner = TaskRunner(program, self, self._meter)
             self._runner.reader.tell_of_waits(self._heartbeat.go_on)
+            told = _described(program.source) if self._describes else b""
         except BaseException as error:  # noqa: BLE001 - any error is sent to the trainer
+            if self._describes:  # which unpickles nothing of a host before it accepts it
+                text = "".join(traceback.format_exception_only(error)).strip()
+                text = text.encode("ascii", "backslashreplace").decode()
+                self._send(wire.WORKER_READY, json.dumps({"error": shortened(text, _MOST_TOLD)}).encode())
+                return
             if isinstance(error, ImportError):
                 annotate(error, _ON_IMPORTS)
             self._send(wire.SETUP_FAILED, pack_exception(error, self._packer))
             return
-        self._send(wire.WORKER_READY)
+        self._send(wire.WORKER_READY, told)
 
     # --- memory -------------------------------------------------------------------------------------------------
 
@@ -333,6 +343,13 @@ class _Worker:
             )
             self._send(wire.NUMERICS, json.dumps(numerics()).encode())
         self._send(wire.TASK_FINISHED, wire.pack_result(task, attempt, result, self._packer))
+
+
+def _described(source: Any) -> bytes:
+    from loaderkit._source.description import described, missing_file  # only workers elsewhere need them
+
+    told = {"numerics": numerics(), "missing": missing_file(source)}
+    return json.dumps(described(source) | told).encode()
 
 
 def without_unpicklable(

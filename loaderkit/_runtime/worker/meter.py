@@ -207,3 +207,14 @@ def _read(cells: Any, last: int) -> tuple[list[int], int]:
         tries += 1
         if changed == (cells[_TASKS_CHANGE], cells[_PHASES_CHANGE]) or tries == _TRIES:
             return seen, now
+
+
+def stopped(cells: Any) -> list[int]:
+    """The cells as they are now, with the open phase up to now and no longer open: for a reader with another clock."""
+    seen, now, tries = list(cells), time.perf_counter_ns(), 0
+    while seen != (again := list(cells)) and tries < _TRIES:
+        seen, now, tries = again, time.perf_counter_ns(), tries + 1
+    if seen[_SINCE]:
+        seen[_SUMS + seen[_PHASE]] += max(0, now - seen[_SINCE])
+        seen[_SINCE] = 0
+    return seen

@@ -80,7 +80,9 @@ def pack_program(work: ClusterWork, make: Make | None, shards: int, attempts: st
         "shards": shards,
         "examine": make is None,
     }
-    state = pickle.dumps((Preparation.of_this_process(packer.by_value), Arithmetic.of_this_thread()))
+    state = pickle.dumps(
+        (Preparation.of_this_process(packer.by_value, elsewhere=True), Arithmetic.of_this_thread())
+    )
     return pickle.dumps((facts, state, content))
 
 
@@ -109,7 +111,7 @@ class _Program:
         try:
             with warnings.catch_warnings():
                 self._preparation, self._arithmetic = pickle.loads(state)
-                self._preparation.apply(elsewhere=True)
+                self._preparation.apply()
                 self._make, source = pickle.loads(content)
                 found = fingerprint_of(source)
                 _open(source)

@@ -1,0 +1,327 @@
+"""A worker on another host, from the trainer's side: one accepted connection to its keeper.
+
+Its rows go from the socket into the slots, without a copy: `receive`, which is called without the pool's lock, writes
+where `read`, called under it, has said after a result's header. At that moment the result's attempt is the current one;
+of another attempt the bytes are dropped. That is enough: a worker's tasks are taken back by the pump only, which also
+calls `receive`, and a closing stream keeps the slots of the tasks that are out. So no such worker is ever fenced.
+
+A message that isn't what it should be, or rows without their checksum, end the connection: the tasks are done again.
+"""
+
+import contextlib
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from loaderkit._engine.dispatcher import Assignment
+from loaderkit._engine.stats.counters import WorkerCounters
+from loaderkit._engine.supervisor import Progress
+from loaderkit._engine.task import Slot, Target, Task, targets_of
+from loaderkit._runtime.memory.arena import Arena
+from loaderkit._runtime.memory.batch_layout import BatchLayout, pieces, write_seal
+from loaderkit._runtime.remote import frames
+from loaderkit._runtime.remote.connection import PINGS, SILENCE_SECONDS, Silence
+from loaderkit._runtime.remote.frames import Checksum, FrameError, checksum_named
+from loaderkit._runtime.remote.handshake import Session
+from loaderkit._runtime.remote.relay import pack_layout
+from loaderkit._runtime.remote.rows import RowsHeader
+from loaderkit._runtime.transport import wire
+from loaderkit._runtime.transport.layout_numbers import LayoutNumbers
+from loaderkit._runtime.transport.pickling import Packer
+from loaderkit._runtime.worker.heartbeat import PAGE_NBYTES, cells_of, progress_of
+from loaderkit._runtime.worker.meter import counters
+
+from .process_worker import event_of
+from .unsent import Unsent
+from .worker import Event
+
+_MOST_RECEIVED = 4 << 20  # bytes a call: other workers are heard, too
+_CHUNK = 1 << 16  # bytes of messages; what of them is rows is copied once
+_MOST_BUFFERS = 64  # of one system call
+
+IsCurrent = Callable[[int, int, int], bool]
+RequestSpace = Callable[[int, int, int, int], Slot | None]
+
+
+class RemoteWorker(Unsent):
+    """A connection to a keeper that was let in. It is ready from the start.
+
+    Args:
+        connection, session: as a Door gave them.
+        arena: the loader's memory.
+        packer: of layouts; it knows the classes of the parcel.
+        is_current: of the dispatcher: whether an attempt is the current one, by worker, task and attempt.
+        request_space: of the dispatcher: a slot for an output, by worker, task, attempt and bytes.
+
+    Outside of `receive` all is called under the pool's lock. number: its place in the pool, which the pool sets.
+    pidfd: None. open: whether more may come. rtt: seconds to the keeper and back, as last measured; None before.
+    """
+
+    pidfd: int | None = None
+
+    def __init__(
+        self,
+        connection: socket.socket,
+        session: Session,
+        arena: Arena,
+        packer: Packer,
+        is_current: IsCurrent,
+        request_space: RequestSpace,
+    ) -> None:
+        self.connection = connection
+        self.number = -1
+        self.open = True
+        self.rtt: float | None = None
+        self.name = f"worker {session.facts.get('host')}/{session.facts.get('worker')}"
+        self._sealer, self._opener = session.sealer, session.opener
+        self._checksum = checksum_named(session.settings["checksum"])
+        self._arena, self._packer = arena, packer
+        self._is_current, self._request_space = is_current, request_space
+        self._layouts = LayoutNumbers()
+        self._given: dict[tuple[int, int], Task] = {}  # by task and attempt
+        self._payload: _Payload | None = None
+        self._unsent = bytearray()
+        self._page = bytes(PAGE_NBYTES)
+        self._how = ""  # it ended
+        self._heard = time.monotonic()
+        self._most_silence = session.settings.get("silence", SILENCE_SECONDS)
+        self._silence = Silence(self._heard, self._most_silence)
+        self._ping_at = 0.0
+
+    # --- to the worker ------------------------------------------------------------------------------------------
+
+    def give(self, assignment: Assignment, outputs: dict[int, Slot]) -> None:
+        task, attempt = assignment.task, assignment.attempt
+        self._given[task.id, attempt] = task
+        for told in self._layouts.tell(task):
+            number, layout = told
+            body = pack_layout(number, layout.row_nbytes, layout.verify, self._packer.dumps(told))
+            self._unsent += self._sealer.seal(wire.LAYOUT, body)
+        packed = wire.pack_task(task, attempt, assignment.suspect, self._layouts, outputs)
+        self._unsent += self._sealer.seal(wire.TASK, packed)
+
+    def recall(self, tasks: Sequence[tuple[int, int]]) -> None:
+        self._send(wire.RECALL, wire.numbers(*chain.from_iterable(tasks)))
+
+    def grant_space(self, task: int, attempt: int, slot: Slot | None) -> None:
+        raise NotImplementedError("a worker on another host asks its keeper for space")
+
+    def send_candidates(self, indices: np.ndarray, keys: np.ndarray) -> None:
+        self._send(wire.CANDIDATES, indices.tobytes() + keys.tobytes())
+
+    def tick(self, now: float) -> None:
+        """Asks whether it is there, if that is due; to be called each second. now: on `time.monotonic`."""
+        if self._silence.is_over(now):
+            self._lose("nothing was heard of it")
+        elif now >= self._ping_at:
+            self._ping_at = now + self._most_silence / PINGS
+            self._send(frames.PING, wire.numbers(time.monotonic_ns()))
+
+    def _send(self, kind: int, body: bytes) -> None:
+        self._unsent += self._sealer.seal(kind, body)
+        self.flush()
+
+    # --- from the worker ----------------------------------------------------------------------------------------
+
+    def receive(self) -> None:
+        """Receives what has come, up to 4 MB. The only method that is called without the pool's lock."""
+        left = _MOST_RECEIVED
+        try:
+            while left > 0 and self.open:
+                if self._payload is None:
+                    received = self.connection.recv(_CHUNK)
+                    self._opener.received += received
+                    self._took(len(received))
+                    return  # they are read first: they say where the next bytes go
+                if not self._payload.left:
+                    return
+                count = self.connection.recvmsg_into(self._payload.rooms(left))[0]
+                self._payload.took(count)
+                self._took(count)
+                left -= count
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            self._lose(str(error))
+
+    def _took(self, count: int) -> None:
+        if not count:
+            self._lose("the connection was closed there")
+            return
+        self._heard = time.monotonic()
+        self._silence.heard(self._heard)
+
+    def read(self) -> list[Event]:
+        """The events that arrived; `open` says whether more may come."""
+        events: list[Event] = []
+        try:
+            while self._advance(events):
+                pass
+        except Exception as error:  # noqa: BLE001 - whatever arrived, only this worker is lost
+            self._lose(f"it doesn't keep the protocol: {error!r}")
+        return events
+
+    def _advance(self, events: list[Event]) -> bool:
+        """Handles what is there next; whether there was anything."""
+        if self._payload is not None:
+            payload = self._payload
+            payload.fill(self._opener.take(payload.left))
+            if payload.left:
+                return False
+            self._payload = None
+            if payload.checksum != payload.expected:
+                raise FrameError("rows without their checksum")
+            if payload.result is not None:
+                events.append(event_of(wire.TASK_FINISHED, payload.result))
+            return True
+        message = self._opener.next()
+        if message is None:
+            return False
+        kind, body = message
+        match kind:
+            case frames.ROWS:
+                self._payload = self._begin(RowsHeader.unpack(body))
+            case frames.PONG:
+                if len(body) != 8 + PAGE_NBYTES:
+                    raise FrameError("a page of another size")
+                begun, self._page = wire.read_numbers(body[:8])[0], body[8:]
+                if begun:
+                    self.rtt = (time.monotonic_ns() - begun) / 1e9
+            case frames.DOWN:
+                self._lose(body.decode(errors="replace"))
+            case wire.NUMERICS | wire.REPLACEMENT_REQUESTED:
+                events.append(event_of(kind, body))
+            case _:
+                raise FrameError(f"a message of kind {kind}")
+        return True
+
+    def _begin(self, header: RowsHeader) -> "_Payload":
+        """Where the bytes behind a header go."""
+        task_id, attempt, nbytes, placed = wire.placed_by(header.result)
+        task = self._given.pop((task_id, attempt))
+        targets = targets_of(task)
+        both = [(targets[number], _layout_of(targets[number])) for number in placed]
+        sizes = tuple(size * target.rows for target, layout in both for size in layout.row_nbytes)
+        sealed = [(target, layout) for target, layout in both if layout.verify]
+        if (sizes, nbytes, len(sealed)) != (header.sizes, header.nbytes, len(header.seals)):
+            raise FrameError(f"rows of {header.sizes} bytes: expected {sizes}, and {nbytes} of output")
+        rooms: list[memoryview] | None = None
+        if self._is_current(self.number, task_id, attempt):
+            rooms = []
+            for target, layout in both:
+                last = target.first + target.rows
+                rooms += pieces(layout.row_nbytes, self._token(target.slot), target.batch, target.first, last)
+            for (target, layout), seal in zip(sealed, header.seals, strict=True):
+                write_seal(layout.row_nbytes, self._token(target.slot), target.batch, target.first, seal)
+            if nbytes:
+                room = task.reserve
+                if room is None or room.nbytes < nbytes:
+                    room = self._request_space(self.number, task_id, attempt, nbytes)
+                if room is None:
+                    rooms = None  # the output isn't needed any more, or there is no memory for it
+                else:
+                    rooms.append(memoryview(self._token(room)).cast("B")[:nbytes])
+        return _Payload(sum(sizes) + nbytes, rooms, self._checksum, header)
+
+    def _token(self, slot: Slot | None) -> Any:
+        assert slot is not None
+        return self._arena.token(slot)
+
+    def _lose(self, how: str) -> None:
+        """Nothing more is heard of it, and no slot written. how: the first reason counts."""
+        self._how = self._how or how
+        self.open, self._payload = False, None
+
+    def progress(self) -> Progress:
+        return progress_of(self._page)
+
+    def counters(self, names: Sequence[str]) -> WorkerCounters:
+        task = self.progress().task if self.open else None
+        return replace(counters(cells_of(self._page), self.number, "remote", names), task=task)
+
+    def doing(self) -> tuple[str, str]:
+        return f"its host was last heard of {time.monotonic() - self._heard:.1f} s ago", ""
+
+    def dismiss(self) -> None:
+        """Its keeper ends the worker, whatever it does, when the connection ends."""
+        with contextlib.suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
+
+    def kill(self) -> None:
+        """As `dismiss`: nothing of it is heard any more."""
+        self.dismiss()
+        self._lose("it was given up")
+
+    def has_ended(self, timeout: float) -> bool:
+        """Whether it has ended for the trainer, which doesn't wait for the other host."""
+        return not self.open
+
+    def end(self, timeout: float) -> str:
+        self._lose("its connection was closed")
+        self.connection.close()
+        return self._how
+
+
+class _Payload:
+    """The bytes behind a header, as far as they have come.
+
+    Args:
+        nbytes: how many there are.
+        rooms: where they go; None: nowhere, and no result is told.
+        extend: the checksum of bytes and those before.
+        header: says which it must be.
+    """
+
+    def __init__(
+        self, nbytes: int, rooms: list[memoryview] | None, extend: Checksum, header: RowsHeader
+    ) -> None:
+        self.left, self.checksum, self.expected = nbytes, 0, header.checksum
+        dropped = rooms is None and nbytes > 0
+        self.result = None if dropped else header.result
+        self._extend = extend
+        self._rooms = deque(room for room in rooms or () if len(room))
+        self._scratch = memoryview(bytearray(min(nbytes, _CHUNK) if dropped else 0))
+
+    def rooms(self, most: int) -> list[memoryview]:
+        """Where the next bytes go, at most so many."""
+        if not self._rooms:
+            return [self._scratch[: min(most, self.left)]]
+        found = []
+        for room in self._rooms:
+            found.append(room[:most])
+            most -= len(found[-1])
+            if most <= 0 or len(found) == _MOST_BUFFERS:
+                break
+        return found
+
+    def took(self, count: int) -> None:
+        """So many bytes are there."""
+        self.left -= count
+        while count:
+            room = self._rooms.popleft() if self._rooms else self._scratch
+            taken = room[:count]
+            self.checksum = self._extend(self.checksum, taken)
+            count -= len(taken)
+            if self._scratch.nbytes == 0 and len(taken) < len(room):
+                self._rooms.appendleft(room[len(taken) :])
+
+    def fill(self, received: bytes) -> None:
+        """Takes bytes that came with a message."""
+        at = 0
+        while at < len(received):
+            room = self.rooms(len(received) - at)[0]
+            room[:] = received[at : at + len(room)]
+            at += len(room)
+            self.took(len(room))
+
+
+def _layout_of(target: Target) -> BatchLayout:
+    if target.slot is None or not isinstance(target.layout, BatchLayout):
+        raise FrameError("rows in place of a target without a slot")
+    return target.layout

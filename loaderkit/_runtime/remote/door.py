@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from loaderkit._base.system.descriptors import above_standard
-from loaderkit._base.system.limits import naming_limits
+from loaderkit._base.system.limits import above_standard, naming_limits
 from loaderkit._base.system.numerics import numerics
 from loaderkit._runtime.start.first_messages import Parcel
 

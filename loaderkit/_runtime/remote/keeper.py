@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from loaderkit._base.notes import text_of
-from loaderkit._base.system.descriptors import above_standard
+from loaderkit._base.system.limits import above_standard
 from loaderkit._base.system.platform import open_process
 from loaderkit._base.system.shared_memory import anonymous_file, mapped
 from loaderkit._engine.slots import Slots

@@ -25,9 +25,8 @@ EXCEPTIONS = {
     ("runtime", "_window"): "a test holds what is made ahead to its bytes, which the scheduler counts",
     (
         "runtime",
-        "_steps",
+        "_output_queue",
     ): "a test of checksums flips a byte of the next batch, and finds it in the scheduler",
-    ("runtime", "_output_queue"): "the same test, in pipelines that change the number of rows",
     ("runtime", "_holds"): "which memory a fenced worker may write to shows in no other way",
     ("runtime", "_freed"): "the same",
     ("runtime", "_seen"): "a test waits until a silent worker has been watched for long enough",

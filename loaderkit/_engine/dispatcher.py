@@ -200,11 +200,23 @@ class Dispatcher:
             here = None  # until one is idle, if it isn't already
         if here is None and there is None:
             return None
-        while (in_flight := self._next_new()) is not None:
-            worker = self._worker_for(in_flight, here, there)
-            if worker is not None:
-                return self._assigned(worker, in_flight)
-            self._to_redo.append(in_flight)  # until a worker of this machine has room
+        for _ in range(len(self._turn)):
+            stream = self._turn[0]
+            self._turn.rotate(-1)
+            if self._starves(stream):
+                continue
+            try:
+                next_task = self._streams[stream].next_task()
+            except MemoryError as error:
+                self._no_memory[stream] = (error, self._times_freed)
+                continue
+            self._no_memory.pop(stream, None)
+            if next_task is not None:
+                in_flight = InFlightTask(stream, next_task)
+                worker = self._worker_for(in_flight, here, there)
+                if worker is not None:
+                    return self._assigned(worker, in_flight)
+                self._to_redo.append(in_flight)  # until a worker of this machine has room
         return None
 
     def _assigned_again(self, here: WorkerId, there: WorkerId) -> Assignment | None:
@@ -234,23 +246,6 @@ class Dispatcher:
 
     def _has_fewer(self, worker: WorkerId, other: WorkerId) -> bool:
         return len(self._workers[worker]) < len(self._workers[other])
-
-    def _next_new(self) -> InFlightTask | None:
-        """The next task that a stream has, in turn."""
-        for _ in range(len(self._turn)):
-            stream = self._turn[0]
-            self._turn.rotate(-1)
-            if self._starves(stream):
-                continue
-            try:
-                next_task = self._streams[stream].next_task()
-            except MemoryError as error:
-                self._no_memory[stream] = (error, self._times_freed)
-                continue
-            self._no_memory.pop(stream, None)
-            if next_task is not None:
-                return InFlightTask(stream, next_task)
-        return None
 
     def _assigned(self, worker: WorkerId, in_flight: InFlightTask) -> Assignment:
         self._workers[worker][in_flight.task.id] = in_flight

@@ -28,6 +28,8 @@ from loaderkit.formats._writing.cluster import ClusterWork
 from loaderkit.formats._writing.cluster_task import Answer, pack_program
 from loaderkit.formats._writing.shard_result import ShardResult
 
+pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX may be loaded by another test
+
 HERE = Path(__file__).parent
 
 

@@ -26,7 +26,7 @@ def test_waits_for_a_processor_count_from_when_a_worker_is_ready_and_stay_when_i
         waited = 70
         starting = worker.counters(()).delayed
         monkeypatch.setattr(process_worker.wire, "split", lambda received: [(0, b"")])
-        monkeypatch.setattr(process_worker, "_event", lambda kind, body: WorkerReady())
+        monkeypatch.setattr(process_worker, "event_of", lambda kind, body: WorkerReady())
         worker.read()
         ready = worker.counters(()).delayed
         waited = 95

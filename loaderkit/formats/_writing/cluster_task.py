@@ -86,7 +86,7 @@ def pack_program(work: ClusterWork, make: Make | None, shards: int, attempts: st
     return pickle.dumps((facts, state, content))
 
 
-class _Program:
+class _HostedProgram:
     """A program in a process of a host. lacks: what hinders it there."""
 
     def __init__(self, packed: bytes) -> None:
@@ -153,7 +153,7 @@ class _Program:
             raise
 
 
-_programs: dict[str, _Program] = {}  # the last one of this process, by its digest
+_programs: dict[str, _HostedProgram] = {}  # the last one of this process, by its digest
 
 
 def do(fetch: Callable[[], bytes], digest: str, task: int) -> bytes:
@@ -166,7 +166,7 @@ def do(fetch: Callable[[], bytes], digest: str, task: int) -> bytes:
     """
     if digest not in _programs:
         _programs.clear()
-        _programs[digest] = _Program(fetch())
+        _programs[digest] = _HostedProgram(fetch())
     program = _programs[digest]
     if program.facts["examine"]:
         return json.dumps(

@@ -181,9 +181,10 @@ class Dispatcher:
         self._put(worker)
 
     def _put(self, worker: WorkerId) -> None:
-        (self._free_elsewhere if worker in self._elsewhere else self._free).put(
-            worker, len(self._workers[worker])
-        )
+        self._free_of(worker).put(worker, len(self._workers[worker]))
+
+    def _free_of(self, worker: WorkerId) -> FreeWorkers:
+        return self._free_elsewhere if worker in self._elsewhere else self._free
 
     def retire(self, worker: WorkerId) -> None:
         """A worker is given no further task; it may end as soon as it is done with those that it has."""
@@ -192,7 +193,8 @@ class Dispatcher:
 
     def assign(self) -> Assignment | None:
         """The next task, and the worker that is to do it; None while no worker has room or there is no task."""
-        here, there = self._with_room(self._free), self._with_room(self._free_elsewhere)
+        here = self._with_room(self._free)
+        there = self._with_room(self._free_elsewhere) if self._elsewhere else None
         if self._to_redo:
             again = self._assigned_again(here, there)
             if again is not None:
@@ -325,8 +327,8 @@ class Dispatcher:
             late: whether it is lost because it took too long.
         """
         lost = list(self._workers.pop(worker, {}).values())
+        self._free_of(worker).remove(worker)
         elsewhere = self._elsewhere.pop(worker, None) is not None
-        (self._free_elsewhere if elsewhere else self._free).remove(worker)
         self._retired.discard(worker)
         for in_flight in reversed(lost):
             in_flight.attempt += 1

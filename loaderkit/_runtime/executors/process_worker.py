@@ -4,13 +4,9 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain
-
-import numpy as np
 
 from loaderkit._base.system.platform import open_process, process_state
 from loaderkit._base.system.resources import own_memory, processor_times
@@ -29,7 +25,6 @@ from loaderkit._runtime.worker.heartbeat import HeartbeatReader
 from loaderkit._runtime.worker.meter import counters
 from loaderkit._runtime.worker.program import Program
 
-from .unsent import Unsent
 from .worker import (
     Event,
     NumericsKnown,
@@ -43,13 +38,14 @@ from .worker import (
     WorkerKind,
     WorkerReady,
 )
+from .worker_channel import WorkerChannel
 
 _CHUNK = 1 << 20  # bytes read from a channel at once
 _END_SECONDS = 0.2  # to end by themselves; then they are killed
 _KILL_SECONDS = 2.0  # for a process that was killed to end
 
 
-class ProcessWorker(Unsent):
+class ProcessWorker(WorkerChannel):
     """A child process behind a socket pair. Must be made in a thread that lives as long as the worker should.
 
     Args:
@@ -97,7 +93,8 @@ class ProcessWorker(Unsent):
         # The end of its channel isn't enough: a process that the user's code forked there may still hold it open.
         self.pidfd = open_process(self.process.pid)
         try:
-            self._send(packed)
+            self._unsent += packed
+            self.flush()
         except BaseException:  # a MemoryError
             self.kill()
             self.end(_KILL_SECONDS)
@@ -114,21 +111,14 @@ class ProcessWorker(Unsent):
         # Sent with the other tasks that are assigned now: waking the worker costs more than the bytes of a message.
         self._unsent += message + wire.frame(wire.TASK, packed)
 
-    def recall(self, tasks: Sequence[tuple[int, int]]) -> None:
-        self._send(wire.frame(wire.RECALL, wire.numbers(*chain.from_iterable(tasks))))
-
     def grant_space(self, task: int, attempt: int, slot: Slot | None) -> None:
         if slot is None:
-            self._send(wire.frame(wire.SPACE_REFUSED, wire.numbers(task, attempt)))
+            self._send(wire.SPACE_REFUSED, wire.numbers(task, attempt))
         else:
-            self._send(wire.frame(wire.SPACE_GRANTED, wire.numbers(task, attempt, *wire.pack_slot(slot))))
+            self._send(wire.SPACE_GRANTED, wire.numbers(task, attempt, *wire.pack_slot(slot)))
 
-    def send_candidates(self, indices: np.ndarray, keys: np.ndarray) -> None:
-        self._send(wire.frame(wire.CANDIDATES, indices.tobytes() + keys.tobytes()))
-
-    def _send(self, message: bytes) -> None:
-        self._unsent += message
-        self.flush()
+    def _framed(self, kind: int, body: bytes) -> bytes:
+        return wire.frame(kind, body)
 
     # --- from the worker ----------------------------------------------------------------------------------------
 
@@ -166,11 +156,6 @@ class ProcessWorker(Unsent):
     def doing(self) -> tuple[str, str]:
         stacks = self._heartbeat.stacks(self.process.pid)
         return process_state(self.process.pid) + ("" if stacks else ", it doesn't answer"), stacks
-
-    def dismiss(self) -> None:
-        # Closing isn't enough: a child that the user forked may hold another descriptor of it.
-        with contextlib.suppress(OSError):  # the worker has ended already
-            self.connection.shutdown(socket.SHUT_RDWR)
 
     def kill(self) -> None:
         """Kills it; doesn't wait."""

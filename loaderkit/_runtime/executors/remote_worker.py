@@ -8,16 +8,12 @@ calls `receive`, and a closing stream keeps the slots of the tasks that are out.
 A message that isn't what it should be, or rows without their checksum, end the connection: the tasks are done again.
 """
 
-import contextlib
 import socket
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import chain
 from typing import Any
-
-import numpy as np
 
 from loaderkit._engine.dispatcher import Assignment
 from loaderkit._engine.stats.counters import WorkerCounters
@@ -29,6 +25,7 @@ from loaderkit._runtime.remote import frames
 from loaderkit._runtime.remote.connection import PINGS, SILENCE_SECONDS, Silence
 from loaderkit._runtime.remote.frames import Checksum, FrameError, checksum_named
 from loaderkit._runtime.remote.handshake import Session
+from loaderkit._runtime.remote.outbox import MOST_BUFFERS
 from loaderkit._runtime.remote.relay import pack_layout
 from loaderkit._runtime.remote.rows import RowsHeader
 from loaderkit._runtime.transport import wire
@@ -38,18 +35,17 @@ from loaderkit._runtime.worker.heartbeat import PAGE_NBYTES, cells_of, progress_
 from loaderkit._runtime.worker.meter import counters
 
 from .process_worker import event_of
-from .unsent import Unsent
 from .worker import Event
+from .worker_channel import WorkerChannel
 
 _MOST_RECEIVED = 4 << 20  # bytes a call: other workers are heard, too
 _CHUNK = 1 << 16  # bytes of messages; what of them is rows is copied once
-_MOST_BUFFERS = 64  # of one system call
 
 IsCurrent = Callable[[int, int, int], bool]
 RequestSpace = Callable[[int, int, int, int], Slot | None]
 
 
-class RemoteWorker(Unsent):
+class RemoteWorker(WorkerChannel):
     """A connection to a keeper that was let in. It is ready from the start.
 
     Args:
@@ -61,6 +57,7 @@ class RemoteWorker(Unsent):
 
     Outside of `receive` all is called under the pool's lock. number: its place in the pool, which the pool sets.
     pidfd: None. open: whether more may come. rtt: seconds to the keeper and back, as last measured; None before.
+    Dismissed, its keeper ends the worker, whatever it does, as the connection ends.
     """
 
     pidfd: int | None = None
@@ -106,14 +103,8 @@ class RemoteWorker(Unsent):
         packed = wire.pack_task(task, attempt, assignment.suspect, self._layouts, outputs)
         self._unsent += self._sealer.seal(wire.TASK, packed)
 
-    def recall(self, tasks: Sequence[tuple[int, int]]) -> None:
-        self._send(wire.RECALL, wire.numbers(*chain.from_iterable(tasks)))
-
     def grant_space(self, task: int, attempt: int, slot: Slot | None) -> None:
         raise NotImplementedError("a worker on another host asks its keeper for space")
-
-    def send_candidates(self, indices: np.ndarray, keys: np.ndarray) -> None:
-        self._send(wire.CANDIDATES, indices.tobytes() + keys.tobytes())
 
     def tick(self, now: float) -> None:
         """Asks whether it is there, if that is due; to be called each second. now: on `time.monotonic`."""
@@ -123,9 +114,8 @@ class RemoteWorker(Unsent):
             self._ping_at = now + self._most_silence / PINGS
             self._send(frames.PING, wire.numbers(time.monotonic_ns()))
 
-    def _send(self, kind: int, body: bytes) -> None:
-        self._unsent += self._sealer.seal(kind, body)
-        self.flush()
+    def _framed(self, kind: int, body: bytes) -> bytes:
+        return self._sealer.seal(kind, body)
 
     # --- from the worker ----------------------------------------------------------------------------------------
 
@@ -248,11 +238,6 @@ class RemoteWorker(Unsent):
     def doing(self) -> tuple[str, str]:
         return f"its host was last heard of {time.monotonic() - self._heard:.1f} s ago", ""
 
-    def dismiss(self) -> None:
-        """Its keeper ends the worker, whatever it does, when the connection ends."""
-        with contextlib.suppress(OSError):
-            self.connection.shutdown(socket.SHUT_RDWR)
-
     def kill(self) -> None:
         """As `dismiss`: nothing of it is heard any more."""
         self.dismiss()
@@ -296,7 +281,7 @@ class _Payload:
         for room in self._rooms:
             found.append(room[:most])
             most -= len(found[-1])
-            if most <= 0 or len(found) == _MOST_BUFFERS:
+            if most <= 0 or len(found) == MOST_BUFFERS:
                 break
         return found
 

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("loaderkit")
 # Times the memory of the largest worker that must be free for one more: workers grow, and the trainer too.
 _ROOM = 4
+_TUNE_SECONDS = PERIOD_SECONDS / 2  # from one look at what was counted to the next
 
 
 class WorkerPool(Executor):
@@ -200,19 +201,19 @@ class WorkerPool(Executor):
     @property
     def tune_interval(self) -> float | None:
         """Seconds from one call of `tune` to the next, None where the number of workers is fixed."""
-        return None if self._tuner is None else PERIOD_SECONDS / 2
+        return None if self._tuner is None else _TUNE_SECONDS
 
     def tune(self) -> None:
         """Asks for another number of workers, if it is time, and what was counted says so."""
         now = time.monotonic()
         if self._tuner is None or now < self._tune_at:
             return
-        self._tune_at = now + PERIOD_SECONDS / 2
+        self._tune_at = now + _TUNE_SECONDS
+        free = available_memory()  # read from files: without the lock
         with self.lock:
             workers, ended, _ = self.state.counters()
             work = total([*workers, ended])
             largest = max((worker.memory or 0 for worker in workers), default=0)
-            free = available_memory()
             choice = self._tuner.look(
                 Figures(
                     at=now,

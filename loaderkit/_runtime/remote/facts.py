@@ -9,7 +9,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from loaderkit._base.system.numerics import present_versions
+from loaderkit._base.system.numerics import other_numerics, present_versions
 
 from .frames import fast_checksum
 
@@ -90,9 +90,7 @@ def why_other_data(ours: Mapping[str, Any], theirs: Mapping[str, Any], *, numeri
         if ours[name] != theirs[name]:
             shown = "records" if name == "records" else "shown"
             return f"it finds other {what}: {theirs[shown]} there, {ours[shown]} at the trainer"
-    differ = [
-        name for name, digest in theirs["numerics"].items() if ours["numerics"].get(name, digest) != digest
-    ]
+    differ = other_numerics(ours["numerics"], theirs["numerics"])
     if numerics and differ:
         return (
             f"its {', '.join(differ)} computes other last bits than the trainer's, as another processor does"

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
 
-_MOST_BUFFERS = 64  # of one system call; the systems take 1,024
+MOST_BUFFERS = 64  # of one system call; the systems take 1,024
 
 
 class Outbox:
@@ -28,7 +28,7 @@ class Outbox:
         """Sends what the connection takes now. OSError where it has ended."""
         with contextlib.suppress(BlockingIOError):
             while self._waiting:
-                taken = connection.sendmsg([view for view, _ in islice(self._waiting, _MOST_BUFFERS)])
+                taken = connection.sendmsg([view for view, _ in islice(self._waiting, MOST_BUFFERS)])
                 while taken:
                     view, sent = self._waiting.popleft()
                     if taken < len(view):

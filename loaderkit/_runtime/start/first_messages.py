@@ -19,7 +19,7 @@ from loaderkit.transforms.base import named_operations
 from .launch import check_start
 from .preparation import Preparation
 
-_MOST_ELSEWHERE = 256 << 20  # bytes of a program for other machines, which each of them is sent
+MOST_ELSEWHERE = 256 << 20  # bytes of a program for other machines, which each of them is sent
 _HEAP_TYPE = 1 << 9  # of a class's flags: made by a class statement
 
 
@@ -52,9 +52,9 @@ def pack_parcel(program: Program, packer: Packer) -> Parcel:
     buffers = [memoryview(mapped(fd, os.fstat(fd).st_size)).toreadonly() for fd in descriptors]
     parts: tuple[bytes | memoryview, ...] = (packed, *buffers)
     nbytes = sum(map(len, parts))
-    if nbytes > _MOST_ELSEWHERE:
+    if nbytes > MOST_ELSEWHERE:
         raise TransportError(
-            f"data_source and operations: expected at most {_MOST_ELSEWHERE:,} bytes for workers on other machines, "
+            f"data_source and operations: expected at most {MOST_ELSEWHERE:,} bytes for workers on other machines, "
             f"got {nbytes:,}. Put the data on storage that all machines see, with lk.write, and open it there"
         )
     digest = blake2b(digest_size=16)

@@ -22,7 +22,7 @@ from loaderkit._base.system.arithmetic import Arithmetic
 from loaderkit._base.system.numerics import numerics, other_numerics
 from loaderkit._base.system.one_thread import OneThread
 from loaderkit._base.version import __version__
-from loaderkit._runtime.start.first_messages import check_classes
+from loaderkit._runtime.start.first_messages import MOST_ELSEWHERE, check_classes
 from loaderkit._runtime.start.preparation import Preparation, set_filters
 from loaderkit._runtime.transport.exceptions import pack_exception
 from loaderkit._runtime.transport.pickling import Packer, all_classes, teach
@@ -34,7 +34,6 @@ from .cluster import ClusterWork
 from .shard_jobs import make_file, shard_notes
 from .shard_result import ShardResult
 
-_MOST_BYTES = 256 << 20  # of a program: each host gets it whole
 _ON_SHARED = "put the data on storage that all hosts see, or name it by a URL"
 
 Make = Callable[[int, str | None], ShardResult]
@@ -67,9 +66,9 @@ def pack_program(work: ClusterWork, make: Make | None, shards: int, attempts: st
     named = [("source", work.source), *work.functions.items()]
     content = teach(packer, (make, work.source), named)
     check_classes(packer)
-    if len(content) > _MOST_BYTES:
+    if len(content) > MOST_ELSEWHERE:
         raise TransportError(
-            f"source: expected {_MOST_BYTES >> 20} MB at most that go to each host, with the functions, got "
+            f"source: expected {MOST_ELSEWHERE >> 20} MB at most that go to each host, with the functions, got "
             f"{len(content) >> 20} MB; {_ON_SHARED}: lk.write makes files of records in memory"
         )
     facts = {

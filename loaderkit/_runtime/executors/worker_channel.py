@@ -1,0 +1,54 @@
+"""The trainer's side of a worker's channel, whatever its messages look like on the way."""
+
+import contextlib
+import socket
+from collections.abc import Sequence
+from itertools import chain
+
+import numpy as np
+
+from loaderkit._runtime.transport import wire
+
+
+class WorkerChannel:
+    """What a worker behind a socket is told. A subclass says how a message of a kind is framed.
+
+    connection: the socket, which doesn't block.
+    """
+
+    connection: socket.socket
+    _unsent: bytearray
+
+    def _framed(self, kind: int, body: bytes) -> bytes:
+        raise NotImplementedError
+
+    def recall(self, tasks: Sequence[tuple[int, int]]) -> None:
+        self._send(wire.RECALL, wire.numbers(*chain.from_iterable(tasks)))
+
+    def send_candidates(self, indices: np.ndarray, keys: np.ndarray) -> None:
+        self._send(wire.CANDIDATES, indices.tobytes() + keys.tobytes())
+
+    def dismiss(self) -> None:
+        # Closing isn't enough: a child that the user forked may hold another descriptor of it.
+        with contextlib.suppress(OSError):  # the worker has ended already
+            self.connection.shutdown(socket.SHUT_RDWR)
+
+    def _send(self, kind: int, body: bytes) -> None:
+        self._unsent += self._framed(kind, body)
+        self.flush()
+
+    def flush(self) -> None:
+        """Sends what the channel takes. An error is ignored here: reading from the channel finds it too."""
+        while self._unsent:
+            try:
+                sent = self.connection.send(self._unsent)
+            except BlockingIOError:
+                return
+            except OSError:
+                sent = len(self._unsent)
+            del self._unsent[:sent]
+
+    @property
+    def blocked(self) -> bool:
+        """Whether a message is waiting because the channel is full."""
+        return bool(self._unsent)

@@ -21,6 +21,7 @@ import loaderkit as lk
 from loaderkit._base.system.shared_memory import SharedBuffer
 from loaderkit._runtime.remote.facts import host_facts
 from loaderkit._runtime.remote.handshake import KeeperHandshake
+from loaderkit._runtime.remote.keeper import LONELY, REFUSED
 from loaderkit._runtime.start.first_messages import pack_parcel
 from loaderkit._runtime.transport.pickling import Packer
 from loaderkit.errors import TransportError
@@ -277,7 +278,7 @@ def test_a_keeper_leaves_a_silent_trainer_and_ends_without_one() -> None:
         while worker.open:  # and says nothing
             select.select([worker.connection], [], [], 60.0)
             worker.receive()
-        assert keeper.wait(60) == 1
+        assert keeper.wait(60) == LONELY
         assert b"no trainer answered" in keeper.stderr.read()
 
 
@@ -322,7 +323,7 @@ def test_a_host_on_which_the_program_cannot_be_set_up_is_refused(
             trainer.round()
         why, host = trainer.refused[0]
         assert "shared storage" in why and host == socket.gethostname()
-        assert keeper.wait(60) == 2 and why in keeper.stderr.read().decode()
+        assert keeper.wait(60) == REFUSED and why in keeper.stderr.read().decode()
         assert ("exit code 7" if dies else __file__) in why
 
 

@@ -1,4 +1,4 @@
-"""What both ends of a connection between a trainer and a keeper set on its socket."""
+"""What both ends of a connection between a trainer and a keeper set on its socket, and addresses as text."""
 
 import socket
 
@@ -12,6 +12,23 @@ def prepare(connection: socket.socket) -> None:
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if hasattr(socket, "TCP_USER_TIMEOUT"):
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * SILENCE_SECONDS))
+
+
+def host_and_port(address: str) -> tuple[str, int]:
+    """The parts of "HOST:PORT"; ValueError where it is something else.
+
+    >>> host_and_port("[::1]:7000")
+    ('::1', 7000)
+    """
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or int(port) >= 1 << 16:
+        raise ValueError(f"expected HOST:PORT, got {address!r:.80}")
+    return host.strip("[]"), int(port)
+
+
+def address_text(host: str, port: int) -> str:
+    """Undoes `host_and_port`."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class Silence:

@@ -37,7 +37,7 @@ from loaderkit._runtime.transport import wire
 from loaderkit._runtime.worker.heartbeat import HeartbeatReader
 
 from . import frames
-from .connection import SILENCE_SECONDS, Silence, prepare
+from .connection import SILENCE_SECONDS, Silence, host_and_port, prepare
 from .facts import host_facts
 from .frames import checksum_named
 from .handshake import NONCE_NBYTES, KeeperHandshake, Session
@@ -52,8 +52,8 @@ _END_SECONDS = 0.1  # for a process that has closed its channel to end
 _KILL_SECONDS = 2.0  # for a killed process to end
 _CHUNK = 1 << 20
 
-# Exit codes.
-_LONELY, _REFUSED, _OTHER_SECRET = 1, 2, 3
+# Exit codes, others than Python's own.
+LONELY, REFUSED, OTHER_SECRET = 11, 12, 13
 
 
 class _Ended(Exception):  # noqa: N818 - it ends a keeper in an orderly way
@@ -368,7 +368,7 @@ class Keeper:
             for seat in self._seats:
                 seat.look(now)
             if now - self.heard > self._patience:
-                raise _Ended(_LONELY, f"no trainer answered for {self._patience:.0f} s")
+                raise _Ended(LONELY, f"no trainer answered for {self._patience:.0f} s")
             for key, mask in self.selector.select(min(_LOOK_SECONDS, self.first_pause)):
                 key.data(mask)
 
@@ -387,9 +387,9 @@ class Keeper:
         stopped = handshake.stopped
         assert stopped is not None
         if stopped.refused:
-            raise _Ended(_REFUSED, f"the trainer refuses this host: {stopped}")
+            raise _Ended(REFUSED, f"the trainer refuses this host: {stopped}")
         if stopped.wrong_secret:
-            raise _Ended(_OTHER_SECRET, str(stopped))
+            raise _Ended(OTHER_SECRET, str(stopped))
 
     def select(self, connection: socket.socket, outbox: Outbox, call: Any, *, reads: bool = True) -> None:
         """Waits until a socket can be read, if it is to be, and if something is to be sent, written to."""
@@ -417,9 +417,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--first-pause", type=float, default=1.0, help="seconds after a worker's end")
     options = parser.parse_args(arguments)
     told = os.environ.pop(options.secret_from, "") if options.secret_from else sys.stdin.readline()
-    host, _, port = options.address.rpartition(":")
     keeper = Keeper(
-        (host.strip("[]"), int(port)),
+        host_and_port(options.address),
         bytes.fromhex(told.strip()),
         options.workers,
         patience=options.patience,

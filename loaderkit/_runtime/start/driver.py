@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol, Self
@@ -23,12 +24,14 @@ from loaderkit.errors import ClusterError
 from .launch import launched
 
 # Kinds of messages: from the caller, and of events.
-_SETTINGS, _PROGRAM, _TASK = 1, 2, 3
+SETTINGS, _PROGRAM, _TASK = 1, 2, 3
 ANSWER, LOST, READY, FAILED = 16, 17, 18, 19
 _RECEIVED = 1 << 20  # bytes read from the channel at once
-_START_SECONDS = 60.0  # for a driver to find what it talks to: Ray's own wait for a wrong address is minutes
+START_SECONDS = 60.0  # for a driver to find what it talks to: Ray's own wait for a wrong address is minutes
 _END_SECONDS = 10.0  # for a driver whose channel was closed to end by itself
 _LOOK_SECONDS = 0.1  # how long a driver waits for events before it looks for new tasks
+_CALLER_SECONDS = 1  # from one look for the caller's process to the next
+Inbox = queue.SimpleQueue[tuple[int, bytes]]  # messages of the caller: kind and body
 
 
 class Event(NamedTuple):
@@ -70,10 +73,10 @@ class Driver:
 
     def __init__(self, module: str, settings: Mapping[str, Any], program: bytes) -> None:
         self._connection, self._process = launched((), module)
-        self._connection.settimeout(_START_SECONDS)
+        self._connection.settimeout(START_SECONDS)
         self._received = bytearray()
         self._events: list[Event] = []
-        self._send(_SETTINGS, pickle.dumps({**settings, "path": [*sys.path]}))
+        self._send(SETTINGS, pickle.dumps({**settings, "path": [*sys.path]}))
         self._send(_PROGRAM, program)
 
     def __enter__(self) -> Self:
@@ -102,7 +105,7 @@ class Driver:
             except ConnectionError:
                 pass
             except TimeoutError:
-                told = f"the cluster gave no answer in {_START_SECONDS:.0f} s; is its address right?"
+                told = f"the cluster gave no answer in {START_SECONDS:.0f} s; is its address right?"
                 raise ClusterError(told) from None
             self._connection.settimeout(None)
             if not received:
@@ -111,7 +114,7 @@ class Driver:
                     "or has lost the cluster's head, as its output says. What is done stays: the same call goes on"
                 )
             self._received += received
-            self._events += [_event(kind, body) for kind, body in wire.split(self._received)]
+            self._events += [event_of(kind, body) for kind, body in wire.split(self._received)]
         event = self._events.pop(0)
         if event.kind == FAILED:
             raise ClusterError(event.body.decode())
@@ -123,7 +126,8 @@ class Driver:
             self._connection.sendall(wire.frame(kind, body))
 
 
-def _event(kind: int, body: bytes) -> Event:
+def event_of(kind: int, body: bytes) -> Event:
+    """What a message of a driver says."""
     (task,) = wire.read_numbers(body[:8])
     return Event(kind, task, body[8:])
 
@@ -134,21 +138,52 @@ def serve(make: Callable[[dict[str, Any], bytes], DriverTasks]) -> None:
     Args:
         make: takes the settings and the program, and gives what has tasks done; a ClusterError of it is sent.
     """
+
+    def drive(settings: dict[str, Any], inbox: Inbox, connection: socket.socket) -> None:
+        tasks = make(settings, inbox.get()[1])
+        tell(connection, Event(READY, -1, tasks.ready))
+        under_way = 0
+        while True:
+            while under_way == 0 or not inbox.empty():
+                tasks.begin(wire.read_numbers(inbox.get()[1])[0])
+                under_way += 1
+            for event in tasks.events(_LOOK_SECONDS):
+                under_way -= event.kind in (ANSWER, LOST)
+                tell(connection, event)
+
+    run(drive)
+
+
+def run(drive: Callable[[dict[str, Any], Inbox, socket.socket], None]) -> None:
+    """Runs a process that talks to a cluster, until the caller ends it.
+
+    Args:
+        drive: takes the settings, the messages behind them, and the channel for events; its ClusterError is sent.
+    """
     channel, caller = map(int, sys.argv[1:])
-    if os.getppid() != caller:
-        return  # it has ended, and nothing tells of it any more
     os.set_inheritable(channel, False)
     os.dup2(2, 1)  # what tasks print may not end up in the caller's output
     connection = socket.socket(fileno=channel)
     code = 0
     try:
-        _serve(make, connection)
+        messages = _messages(connection, caller)
+        settings = pickle.loads(next(messages)[1])
+        sys.path[:] = settings.pop("path")
+        inbox: Inbox = queue.SimpleQueue()
+
+        def listen() -> None:
+            for message in messages:
+                inbox.put(message)
+            os._exit(0)
+
+        threading.Thread(target=listen, name="loaderkit-driver", daemon=True).start()
+        drive(settings, inbox, connection)
     except (ConnectionError, StopIteration):
         pass  # the caller has ended
     except ClusterError as error:
         with contextlib.suppress(ConnectionError):
-            _tell(connection, Event(FAILED, -1, str(error).encode()))
-            select.select([connection], [], [], _END_SECONDS)  # the caller closes it
+            tell(connection, Event(FAILED, -1, str(error).encode()))
+            time.sleep(_END_SECONDS)  # the caller closes it, and `listen` ends this process
     except BaseException:  # noqa: BLE001 - prints it as the interpreter does, but doesn't wait for threads
         traceback.print_exc()
         code = 1
@@ -156,38 +191,21 @@ def serve(make: Callable[[dict[str, Any], bytes], DriverTasks]) -> None:
     os._exit(code)
 
 
-def _serve(make: Callable[[dict[str, Any], bytes], DriverTasks], connection: socket.socket) -> None:
-    messages = _messages(connection)
-    settings = pickle.loads(next(messages)[1])
-    sys.path[:] = settings.pop("path")
-    program = next(messages)[1]
-    begun: queue.SimpleQueue[int] = queue.SimpleQueue()
-
-    def listen() -> None:
-        for _, body in messages:
-            begun.put(wire.read_numbers(body)[0])
-        os._exit(0)
-
-    threading.Thread(target=listen, name="loaderkit-driver", daemon=True).start()
-    tasks = make(settings, program)
-    _tell(connection, Event(READY, -1, tasks.ready))
-    under_way = 0
-    while True:
-        while under_way == 0 or not begun.empty():
-            tasks.begin(begun.get())
-            under_way += 1
-        for event in tasks.events(_LOOK_SECONDS):
-            under_way -= event.kind in (ANSWER, LOST)
-            _tell(connection, event)
-
-
-def _messages(connection: socket.socket) -> Iterator[tuple[int, bytes]]:
+def _messages(connection: socket.socket, caller: int) -> Iterator[tuple[int, bytes]]:
+    """Until the caller closes the channel or ends, whatever else still holds the other side of it."""
     received = bytearray()
+    readable = select.poll()
+    readable.register(connection, select.POLLIN)
     with contextlib.suppress(ConnectionError):
-        while data := connection.recv(_RECEIVED):
-            received += data
-            yield from wire.split(received)
+        while os.getppid() == caller:
+            if readable.poll(1000 * _CALLER_SECONDS):
+                data = connection.recv(_RECEIVED)
+                if not data:
+                    return
+                received += data
+                yield from wire.split(received)
 
 
-def _tell(connection: socket.socket, event: Event) -> None:
+def tell(connection: socket.socket, event: Event) -> None:
+    """Sends an event to the caller."""
     connection.sendall(wire.frame(event.kind, wire.numbers(event.task) + event.body))

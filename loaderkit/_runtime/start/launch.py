@@ -25,7 +25,7 @@ _IGNORED = {signal.SIGINT, signal.SIGTERM}  # a terminal or a scheduler sends th
 _HERE = os.path.dirname(os.path.dirname(__file__))  # loaderkit/_runtime
 _FILES = [_HERE, cloudpickle.__file__, np.__file__]
 # Made absolute at import: in a zipapp they may be relative to the folder in which the program was started.
-_PACKAGES = [os.path.dirname(os.path.dirname(os.path.abspath(file))) for file in _FILES if file]
+PACKAGES = [os.path.dirname(os.path.dirname(os.path.abspath(file))) for file in _FILES if file]
 _CODE = """\
 import os, sys
 standard = os.path.dirname(os.__file__)
@@ -67,7 +67,11 @@ def check_start() -> None:
 
 
 def launched(
-    descriptors: Sequence[int], module: str = _WORKER, level: str | None = None
+    descriptors: Sequence[int],
+    module: str = _WORKER,
+    level: str | None = None,
+    *,
+    ends_with_thread: bool = True,
 ) -> "tuple[socket.socket, subprocess.Popen[bytes]]":
     """A new worker process, or another process of a loader: this side of a channel to it, and the process.
 
@@ -77,12 +81,13 @@ def launched(
         module: has the `start` that the process calls, with the other side of the channel, the first two descriptors,
             the pid of this process and the other descriptors in `sys.argv`.
         level: of processors, as which its libraries compute.
+        ends_with_thread: whether the kernel kills it when the calling thread ends; else it has to look for its caller.
 
     Raises OSError where the system starts no more processes, and WorkerError where there is no interpreter to start.
     """
     # `dying` comes before slow imports: the trainer may be killed during them, which take seconds on a busy machine.
-    dying = dying_with_parent_thread(os.getpid())
-    code = _CODE.format(packages=_in_order(_PACKAGES), dying=dying, module=module)
+    dying = dying_with_parent_thread(os.getpid()) if ends_with_thread else ""
+    code = _CODE.format(packages=_in_order(PACKAGES), dying=dying, module=module)
     # -P: without it the current directory is searched first, also by the interpreter itself before our first statement.
     command = [_interpreter(), *_flags(), "-P", "-c", code]
     with naming_limits("a channel to a child process"), above_standard():

@@ -1,4 +1,4 @@
-"""Ray: the shards of a map-reduce made by tasks on the hosts of a cluster."""
+"""Ray: shards of a map-reduce, and the workers of a loader, on the hosts of a cluster."""
 
 from loaderkit._base.lazy_package import lazy_names as _lazy_names
 

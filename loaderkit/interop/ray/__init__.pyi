@@ -1,1 +1,2 @@
 from .tasks import Tasks as Tasks
+from .workers import Workers as Workers

@@ -1,4 +1,4 @@
-"""The process that has tasks done by Ray. Only here is Ray imported: it may end a process that uses it."""
+"""The process that has tasks done by Ray."""
 
 import hashlib
 import json
@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from loaderkit._base.notes import text_of
-from loaderkit._base.system.platform import WORKER_SETTINGS
 from loaderkit._runtime.start.driver import ANSWER, LOST, Event, serve
 from loaderkit.errors import ClusterError
+
+from .joined import joined
 
 _MEASURED_BYTES = 16 << 20  # that go to a host for its speed
 
@@ -25,26 +26,7 @@ class RayTasks:
     """
 
     def __init__(self, settings: dict[str, Any], program: bytes) -> None:
-        import ray as library
-
-        ray: Any = library  # with types of its own, which say less than it takes
-        self._ray = ray
-        environment = {
-            "PYTHONHASHSEED": "0",
-            **WORKER_SETTINGS,
-            **settings["runtime_env"].get("env_vars", {}),
-        }
-        try:
-            ray.init(
-                settings["address"],
-                runtime_env={**settings["runtime_env"], "env_vars": environment},
-                logging_level="WARNING",
-            )
-        except (ConnectionError, RuntimeError, ValueError, TypeError) as error:
-            raise ClusterError(
-                f"no Ray cluster can be used at address {settings['address']!r}: {text_of(error).rstrip('.')}. "
-                "`ray start --head` on one host starts one, and `ray start --address=HOST:PORT` adds others"
-            ) from error
+        self._ray = ray = joined(settings)
         nodes = [node for node in ray.nodes() if node["Alive"]] if settings.get("nodes") else []
         self._nodes: list[str] = [node["NodeID"] for node in nodes]
         self.ready = json.dumps([node["NodeManagerHostname"] for node in nodes]).encode()

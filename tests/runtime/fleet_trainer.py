@@ -1,0 +1,120 @@
+"""A trainer that only lets workers in: a fleet, its door, and the loop that serves both."""
+
+import contextlib
+import os
+import select
+import selectors
+import socket
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from plain_fleet import PlainWorkers
+from remote_trainer import SECRET, program_of
+
+from loaderkit._runtime.remote.door import Door, Offer
+from loaderkit._runtime.remote.fleet import Fleet
+from loaderkit._runtime.remote.handshake import Session
+from loaderkit._runtime.start.first_messages import pack_parcel
+from loaderkit._runtime.transport.pickling import Packer
+from loaderkit._source.description import described
+
+PATIENCE_S = 120.0
+
+
+class FleetTrainer:
+    """Serves a fleet and its door.
+
+    arrived: the keeper's pid of each worker that was let in, by its connection. told: troubles. refused: hosts, and why.
+    asked: where the door was to be opened. later: seconds by which the clock is ahead.
+    """
+
+    def __init__(self, workers: Any, secret: bytes = SECRET) -> None:
+        self.arrived: dict[socket.socket, int] = {}
+        self.told: list[str] = []
+        self.refused: list[str] = []
+        self.asked: list[tuple[str, int]] = []
+        self.later = 0.0
+        self._secret = secret
+        self.door: Door | None = None
+        self.selector = selectors.DefaultSelector()
+        self.fleet = Fleet(workers, secret, open_door=self._open, on_trouble=self.told.append)
+        self.selector.register(self.fleet, selectors.EVENT_READ)
+
+    def __enter__(self) -> "FleetTrainer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.fleet.close()
+        for connection in self.arrived:
+            connection.close()
+        if self.door is not None:
+            self.door.close()
+        self.selector.close()
+
+    def _open(self, host: str, port: int) -> tuple[str, int]:
+        self.asked.append((host, port))
+        if self.door is None:
+            self.door = Door(
+                (host, port),
+                self._secret,
+                on_arrival=self._arrive,
+                on_refusal=lambda why, host: self.refused.append(f"{host}: {why}"),
+            )
+            program = program_of(range(4), row_changing=True)
+            self.door.offer(Offer(pack_parcel(program, Packer()), described(program.source)))
+            self.selector.register(self.door, selectors.EVENT_READ)
+        return self.door.address
+
+    def _arrive(self, connection: socket.socket, session: Session) -> None:
+        self.arrived[connection] = session.facts["keeper"]
+
+    def until(self, condition: Callable[[], Any]) -> None:
+        """Serves both until then; workers whose connection has ended are forgotten."""
+        limit = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert time.monotonic() < limit, (self.told, self.refused)
+            self.selector.select(0.05)
+            now = time.monotonic() + self.later
+            self.fleet.serve(now)
+            if self.door is not None:
+                self.door.serve(now)
+            for connection in [*self.arrived]:
+                with contextlib.suppress(BlockingIOError):
+                    if not connection.recv(1 << 16):
+                        connection.close()
+                        del self.arrived[connection]
+
+    @property
+    def keepers(self) -> set[int]:
+        """The pids of those whose workers are here."""
+        return {*self.arrived.values()}
+
+
+def ended(pidfds: Sequence[int]) -> bool:
+    """Whether these processes end soon; their descriptors are closed."""
+    found = [bool(select.select([pidfd], [], [], PATIENCE_S)[0]) for pidfd in pidfds]
+    for pidfd in pidfds:
+        os.close(pidfd)
+    return all(found)
+
+
+def main() -> None:
+    """A process with a worker and a fork of itself; it prints their pids and waits for its end."""
+    with FleetTrainer(PlainWorkers(1)) as trainer:
+        trainer.until(lambda: trainer.arrived)
+        reads, writes = os.pipe()
+        fork = os.fork()
+        if not fork:
+            trainer.fleet.close()  # as at the end of a program that the fork runs
+            os.write(writes, b"closed")
+            sys.stdin.read()
+            os._exit(0)
+        assert trainer.fleet._child is not None and os.read(reads, 6) == b"closed"
+        print(fork, trainer.fleet._child.process.pid, *trainer.keepers, flush=True)
+        trainer.until(lambda: False)
+
+
+if __name__ == "__main__":
+    main()

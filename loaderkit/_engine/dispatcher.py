@@ -96,7 +96,7 @@ class Dispatcher:
         self._no_memory: dict[StreamId, tuple[MemoryError, int]] = {}  # and `_times_freed` by then
         self._closing: dict[StreamId, _ClosingStream] = {}
         self._workers: dict[WorkerId, dict[int, InFlightTask]] = {}  # the tasks of each, oldest first
-        # All of them but those that have a suspect or are retired: of this machine, and elsewhere.
+        # All of them but those that have a suspect or are retired; and those elsewhere that may have no more tasks.
         self._free, self._free_elsewhere = FreeWorkers(), FreeWorkers()
         self._elsewhere: dict[WorkerId, Callable[[], int]] = {}  # and how many tasks each may have
         self._nbytes_elsewhere = 0  # of slots that are to be written from there
@@ -183,6 +183,10 @@ class Dispatcher:
     def _put(self, worker: WorkerId) -> None:
         self._free_of(worker).put(worker, len(self._workers[worker]))
 
+    def look_again(self, worker: WorkerId) -> None:
+        """A worker elsewhere may have another number of tasks than when it was assigned one or finished one last."""
+        self._put(worker)
+
     def _free_of(self, worker: WorkerId) -> FreeWorkers:
         return self._free_elsewhere if worker in self._elsewhere else self._free
 
@@ -244,6 +248,9 @@ class Dispatcher:
     def _with_room(self, free: FreeWorkers) -> WorkerId:
         """The worker with the fewest tasks, None where none has room."""
         worker = free.least()
+        while worker in self._elsewhere and len(self._workers[worker]) >= self._elsewhere[worker]():
+            free.remove(worker)  # others may have room for more
+            worker = free.least()
         return worker if worker is not None and self._has_room(worker) else None
 
     def _has_fewer(self, worker: WorkerId, other: WorkerId) -> bool:
@@ -261,11 +268,9 @@ class Dispatcher:
         return Assignment(worker, in_flight.stream, in_flight.to_do(), in_flight.attempt, in_flight.suspect)
 
     def _has_room(self, worker: WorkerId) -> bool:
-        tasks = len(self._workers[worker])
         if worker not in self._elsewhere:
-            return tasks < self._pace.tasks_ahead()
-        limit = self._most_elsewhere
-        return tasks < self._elsewhere[worker]() and (limit is None or self._nbytes_elsewhere < limit)
+            return len(self._workers[worker]) < self._pace.tasks_ahead()
+        return self._most_elsewhere is None or self._nbytes_elsewhere < self._most_elsewhere
 
     def done(self, worker: WorkerId, task: int, attempt: int, result: TaskResult | Discarded) -> bool:
         """A worker has finished a task. False if that attempt isn't the current one: nothing changed."""
@@ -400,6 +405,10 @@ class Dispatcher:
         if in_flight is None or in_flight.stream in self._closing:
             return NO_RECORDS
         return self._streams[in_flight.stream].replacement(index, tried)
+
+    def is_current(self, worker: WorkerId, task: int, attempt: int) -> bool:
+        """Whether a worker has that attempt of a task."""
+        return self._current(worker, task, attempt) is not None
 
     def _current(self, worker: WorkerId, task: int, attempt: int) -> InFlightTask | None:
         in_flight = self._workers.get(worker, {}).get(task)

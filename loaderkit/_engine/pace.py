@@ -33,7 +33,10 @@ _MOST_TASKS = 64  # that wait at a worker, however short: a bound on the message
 class _Crew:
     """What all that share a pace see change: who works, and the running mean."""
 
-    workers: int
+    workers: int  # of this machine
+    elsewhere: int = 0  # on other machines
+    tasks_elsewhere: int = 0  # that those may have at once, all together
+    latency_elsewhere: float = 0.0  # seconds that their tasks are on their ways, added up
     row_seconds: float | None = None  # of work and waiting
     row_work: float = 0.0
 
@@ -81,6 +84,17 @@ class Pace:
     def resize(self, workers: int) -> None:
         """Another number of workers from now on, for all that share this pace."""
         self._crew.workers = workers
+
+    def set_elsewhere(self, workers: int, tasks: int, latency: float) -> None:
+        """Workers on other machines from now on, for all that share this pace.
+
+        Args:
+            workers: how many.
+            tasks: that they may have at once, all together.
+            latency: seconds that a task of each is on its way, there and back, added up.
+        """
+        crew = self._crew
+        crew.elsewhere, crew.tasks_elsewhere, crew.latency_elsewhere = workers, tasks, latency
 
     def saw(self, *, rows: int, seconds: float, waited: float = 0.0) -> None:
         """Counts a task of so many rows, at least one, that took so long; 0 s is a task that wasn't done.
@@ -133,14 +147,16 @@ class Pace:
             tasks = max(tasks, 2 * reads - 1 if self._calls else reads)
         # Without workers the trainer does one task after the other, and reads for later ones.
         readers = max(crew.workers, 1 if self._reads else 0)
-        rows = max(1, readers * tasks) * each
+        rows = max(1, readers * tasks + crew.tasks_elsewhere) * each
         if crew.row_seconds is not None:
-            rows = max(rows, int(crew.workers * WINDOW_SECONDS / crew.row_seconds))
+            begun = (crew.workers + crew.elsewhere) * WINDOW_SECONDS + crew.latency_elsewhere
+            rows = max(rows, int(begun / crew.row_seconds))
         return -(-rows // self._streams)
 
     def least_ahead(self, rows: int) -> int:
         """Rows that all workers have at once, in tasks of `rows`, so that none waits for its next message."""
         reads = self._tasks_to_read(rows) * rows if self._calls else self._reads
-        workers = self._crew.workers
-        least = workers * max(2 * rows, reads) if workers else reads
+        crew = self._crew
+        least = crew.workers * max(2 * rows, reads) if crew.workers else reads
+        least += crew.tasks_elsewhere * rows
         return -(-least // self._streams)

@@ -4,6 +4,7 @@ says so, users that hold what they were handed.
 
 from collections import deque
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from engine_twins import ROW_NBYTES, BoomError, Popped, Reach, RowLayout, Spec
@@ -337,11 +338,13 @@ class World(Reach):
         self.hands[self._numbers] = Hand()
         if elsewhere:
             self.elsewhere.add(self._numbers)
-        self.dispatcher.ready(self._numbers, elsewhere=self._tasks_elsewhere if elsewhere else None)
+        limit = partial(self._tasks_elsewhere, self._numbers) if elsewhere else None
+        self.dispatcher.ready(self._numbers, elsewhere=limit)
         return self._numbers
 
-    def _tasks_elsewhere(self) -> int:
-        return 2 * self.pace.tasks_ahead()
+    def _tasks_elsewhere(self, worker: int) -> int:
+        """Some get more than others, and all more or fewer from time to time."""
+        return max(1, self.pace.tasks_ahead() * (1 + worker % 3) // 2)
 
     def give(self) -> bool:
         """Gives one task out, if there is one."""
@@ -360,7 +363,8 @@ class World(Reach):
         assert assignment.suspect == bool(self.losses.get(assignment.task.id) is not None)
         hand.tasks.append(assignment)
         elsewhere = assignment.worker in self.elsewhere
-        assert len(hand.tasks) <= (self._tasks_elsewhere() if elsewhere else self.pace.tasks_ahead())
+        most = self._tasks_elsewhere(assignment.worker) if elsewhere else self.pace.tasks_ahead()
+        assert len(hand.tasks) <= most
         out = self.dispatcher.busy(assignment.worker)
         assert [task.id for task in out] == [given.task.id for given in hand.tasks]
         return True

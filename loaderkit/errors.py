@@ -164,6 +164,14 @@ class WorkerTimeoutError(WorkerError, TimeoutError):
     """
 
 
+class RemoteWorkerError(WorkerError):
+    """Workers of other machines can't be used: no host was let in, for the reason named, or no port could be opened.
+
+    >>> issubclass(RemoteWorkerError, WorkerError)
+    True
+    """
+
+
 class ClusterError(LoaderkitError, RuntimeError):
     """A cluster can't do the tasks: what drives it ended, a host differs from this machine, or a task was lost again
     and again. The host, or the shard, and what to do are named.

@@ -16,7 +16,8 @@ def executor_of(loader: lk.DataLoader) -> Any:
 
 def worker_pids(loader: lk.DataLoader) -> list[int]:
     """The pids of a loader's worker processes."""
-    return [worker.process.pid for worker in executor_of(loader)._supervisor.workers.values()]
+    workers = executor_of(loader)._supervisor.workers.values()
+    return [worker.process.pid for worker in workers if hasattr(worker, "process")]
 
 
 def was_iterated(loader: lk.DataLoader) -> bool:

@@ -26,7 +26,7 @@ PATIENCE_S = 120.0
 class FleetTrainer:
     """Serves a fleet and its door.
 
-    arrived: the keeper's pid of each worker that was let in, by its connection. told: troubles. refused: hosts, and why.
+    arrived: the keeper's pid of each worker that was let in, by its connection. told: troubles. refused: hosts and why.
     asked: where the door was to be opened. later: seconds by which the clock is ahead.
     """
 

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 # Batches are delivered in bulk where the user may hold this many times AHEAD_NBYTES: each bulk then fits in memory with
 # room for those that the user still holds.
 _BULK_MEMORY = 4
+# Of the memory for batches, workers on other machines may have as much under way: with more of them, they idle.
+_ELSEWHERE_MEMORY = 4
 _numbers = itertools.count(1)  # of executors
 
 
@@ -131,7 +133,11 @@ class Executor(abc.ABC):
         self._pace = _pace_of(program, workers=workers, task_rows=task_rows)
         self._slots = None if arena is None else Slots(arena.extend)
         self._dispatcher = Dispatcher(
-            slots=self._slots, outputs=self._outputs, pace=self._pace, max_restarts=max_restarts
+            slots=self._slots,
+            outputs=self._outputs,
+            pace=self._pace,
+            max_restarts=max_restarts,
+            most_elsewhere=None if max_memory is None else max_memory // _ELSEWHERE_MEMORY,
         )
         self._context = SchedulerContext(
             slots=self._slots,

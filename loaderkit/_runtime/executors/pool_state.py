@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 
 from loaderkit._base.system.limits import above_standard, naming_limits
 from loaderkit._engine.dispatcher import Dispatcher
+from loaderkit._engine.pace import Pace
 from loaderkit._engine.stats.counters import ENDED, WorkerCounters
 from loaderkit._engine.supervisor import WorkerSupervisor
 from loaderkit._runtime.memory.arena import Arena
@@ -38,7 +39,7 @@ class PoolState:
     Args:
         lock: the executor's.
         kind: of its workers.
-        supervisor, dispatcher, arena, worker_log: its own.
+        supervisor, dispatcher, pace, arena, worker_log: its own.
         objects: the outputs in this process, by task.
         streams: the numbers of the open ones.
         names: of the operations, for counters.
@@ -50,6 +51,7 @@ class PoolState:
     kind: WorkerKind
     supervisor: WorkerSupervisor[Worker]
     dispatcher: Dispatcher
+    pace: Pace
     arena: Arena
     worker_log: WorkerLog
     objects: dict[int, Output]

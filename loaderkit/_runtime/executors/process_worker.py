@@ -56,8 +56,7 @@ class ProcessWorker(WorkerChannel):
         number: its place in the pool.
         level: of processors, as `launched` takes it.
 
-    connection: its channel. pidfd: can be read when it has ended; None where the system has none, or it has ended.
-    open: whether more may come through the channel.
+    pidfd is None where the system has none, or it has ended.
 
     Raises OSError if the system starts no more processes.
     """
@@ -123,7 +122,6 @@ class ProcessWorker(WorkerChannel):
     # --- from the worker ----------------------------------------------------------------------------------------
 
     def read(self) -> list[Event]:
-        """The events that arrived; `open` says whether more may come."""
         try:
             while received := self.connection.recv(_CHUNK):
                 self._received += received
@@ -158,7 +156,6 @@ class ProcessWorker(WorkerChannel):
         return process_state(self.process.pid) + ("" if stacks else ", it doesn't answer"), stacks
 
     def kill(self) -> None:
-        """Kills it; doesn't wait."""
         if self.pidfd is None:
             self.process.kill()
             return

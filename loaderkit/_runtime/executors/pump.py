@@ -10,7 +10,7 @@ import selectors
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from loaderkit._base.system.limits import above_standard, naming_limits, with_limits
 from loaderkit._engine.stall_watch import Stall
@@ -27,8 +27,8 @@ from loaderkit._engine.supervisor import (
 )
 from loaderkit.errors import WorkerError
 
-from .process_worker import ProcessWorker
 from .worker import Shared, Worker
+from .worker_channel import WorkerChannel
 from .worker_log import error_of
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ IDLE_SECONDS = 30.0
 _START_SECONDS = 5.0
 # From one look whether a process has ended to the next, where nothing but a look tells.
 _LOOK_SECONDS = 1.0
+_CREW_SECONDS = 0.5  # from one look at workers of other machines to the next
+_DOOR: Any = object()  # data of the descriptor by which workers of other machines come
 
 
 def start_pump(pool: "WorkerPool") -> None:
@@ -93,6 +95,10 @@ class Pump:
         self._dispatcher = state.dispatcher
         # Seconds from one look at the workers to the next.
         self._interval = min(self._supervisor.interval, pool.tune_interval or self._supervisor.interval)
+        self._crew = pool.crew
+        self._door: int | None = None  # the descriptor by which workers of other machines come
+        self._idle_until = time.monotonic() + IDLE_SECONDS  # without a stream it ends then
+        self._blocked: set[WorkerChannel] = set()  # those that are to be told more than their channels take
         self._retired: dict[int, Worker] = {}  # dismissed by themselves; they end soon
         self._dismissed: Mapping[int, Worker] = {}  # and those that were fenced by then: joined last
         self.begun = threading.Event()
@@ -110,6 +116,8 @@ class Pump:
             with pool.lock:
                 state.stopping = True
                 pool.fail(error)
+                if self._crew is not None:
+                    self._crew.end(state)
                 state.changed.notify_all()
                 state.close()
         finally:
@@ -118,38 +126,47 @@ class Pump:
     def _round(self) -> bool:
         """One round; whether another one follows. If not, the workers were dismissed, under the same lock."""
         pool, state = self._pool, self._state
-        idle = not state.streams  # without the lock: see above
+        timeout = self._interval
+        if not state.streams:  # without the lock: see above
+            timeout = max(0.0, self._idle_until - time.monotonic())
         try:
-            happened = self._handle_events(IDLE_SECONDS if idle else self._interval)
+            self._handle_events(min(timeout, _CREW_SECONDS) if self._door is not None else timeout)
             self._look_after_workers()
             pool.tune()
         except BaseException as error:  # noqa: BLE001 - a failure must fail every blocked next()
             with pool.lock:
                 pool.fail(error)
-            happened = True
         with pool.lock:
             if state.failed or pool.poisoned:
                 state.stopping = True  # the iterators get nothing from these workers any more
-            if not state.stopping and (happened or not idle or state.in_use):
+            if state.streams or state.in_use:
+                self._idle_until = time.monotonic() + IDLE_SECONDS
+            if not state.stopping and time.monotonic() < self._idle_until:
                 return True
             self._dismiss_workers()
             return False
 
     # --- one round ----------------------------------------------------------------------------------------------
 
-    def _handle_events(self, timeout: float | None) -> bool:
-        """Waits for events for so many seconds, and handles them; whether there was any."""
+    def _handle_events(self, timeout: float) -> None:
+        """Waits for events for so many seconds, and handles them."""
         pool, state = self._pool, self._state
         ready = self._selector.select(timeout)
+        for key, mask in ready:
+            if mask & selectors.EVENT_READ and isinstance(key.data, WorkerChannel):
+                key.data.receive()
+        self._serve_door()
         with pool.lock:
             if pool.poisoned:
-                return True
+                return
             for key, mask in ready:
                 if key.data is None:
                     with contextlib.suppress(BlockingIOError):
                         state.woken.recv(4096)
-                elif self._supervisor.state(key.data) is not RELEASED:  # else it ended in this round
+                # Else it is the door, or it ended in this round.
+                elif key.data is not _DOOR and self._supervisor.state(key.data.number) is not RELEASED:
                     self._on_ready(key, mask)
+            self._look_after_crew()
             pool.close_abandoned()
             if state.streams and not state.stopping:
                 self.start_workers()
@@ -161,11 +178,33 @@ class Pump:
             else:
                 self._look_for_ends()
                 state.changed.notify_all()  # now and then they look for themselves
-        return bool(ready)
+
+    def _serve_door(self) -> None:
+        """Lets in workers of other machines. Without the lock: it computes what they prove."""
+        crew = self._crew
+        if crew is None:
+            return
+        if self._door is None:
+            self._door = crew.begin()
+            if self._door is not None:
+                self._selector.register(self._door, selectors.EVENT_READ, _DOOR)
+        elif not crew.serve(time.monotonic()):
+            with contextlib.suppress(KeyError):  # that pool's loader has closed it
+                self._selector.unregister(self._door)
+
+    def _look_after_crew(self) -> None:
+        """Under the lock: workers of other machines that have come, and those that are gone or too slow."""
+        crew, state = self._crew, self._state
+        if crew is None or state.stopping or state.failed:
+            return
+        for worker in crew.hire(state):
+            self._watch(worker)
+        for worker in crew.look(state, time.monotonic()):
+            self._on_exit(worker.number, worker)
 
     def _on_ready(self, key: selectors.SelectorKey, mask: int) -> None:
-        number: int = key.data
-        worker = cast(ProcessWorker, self._supervisor.worker(number))  # no other is registered
+        worker: WorkerChannel = key.data
+        number = worker.number
         if mask & selectors.EVENT_WRITE:
             worker.flush()
         if not mask & selectors.EVENT_READ:
@@ -181,7 +220,7 @@ class Pump:
             self._selector.unregister(worker.connection)
             self._carry_out(worker, [self._supervisor.channel_closed(number, time.monotonic())])
 
-    def _hear(self, number: int, worker: ProcessWorker) -> None:
+    def _hear(self, number: int, worker: WorkerChannel) -> None:
         for event in worker.read():
             if self._supervisor.is_active(number):
                 self._pool.handle_event(number, event)
@@ -193,14 +232,20 @@ class Pump:
                 self._hear(number, worker)
                 self._on_exit(number, worker)
 
-    def _on_exit(self, number: int, worker: ProcessWorker) -> None:
-        """A process has ended, and its channel was read to the end."""
+    def _on_exit(self, number: int, worker: WorkerChannel) -> None:
+        """A worker behind a channel has ended, and that was read to the end."""
         self._unwatch(worker)
         snapshot = self._snapshot(number, worker)
         self._state.keep_counters(worker)
         reason = worker.end(self._state.kind.end_seconds)
-        closing = self._state.stopping or self._state.failed
+        closing = self._state.stopping or self._state.failed or self._is_one_too_many(number)
         self._carry_out(worker, self._supervisor.died(number, reason, snapshot, closing=closing))
+        if self._crew is not None:
+            self._crew.left(self._state, number)
+
+    def _is_one_too_many(self, number: int) -> bool:
+        crew = self._crew
+        return crew is not None and number in crew.workers and len(crew.workers) > crew.wanted
 
     def start_workers(self) -> None:
         """Starts as many workers as there should be, under the lock."""
@@ -218,7 +263,7 @@ class Pump:
                 return
             state.worker_log.hired(worker.name, number)
             if kind.waits_on_descriptors:
-                self._watch(number, cast(ProcessWorker, worker))
+                self._watch(cast(WorkerChannel, worker))
 
     def _retire_workers(self) -> None:
         """Of workers that are too many: each ends when it is done with its tasks."""
@@ -226,7 +271,7 @@ class Pump:
             self._dispatcher.retire(number)
             if not self._dispatcher.busy(number):
                 if self._state.kind.waits_on_descriptors:
-                    self._unwatch(cast(ProcessWorker, worker))
+                    self._unwatch(cast(WorkerChannel, worker))
                 worker.dismiss()
                 self._dispatcher.take_back(number, "dismissed")  # none: it is forgotten there
                 self._state.keep_counters(worker)
@@ -236,32 +281,38 @@ class Pump:
             self._retired.pop(number).end(0.0)
             self._supervisor.forget(number)
 
-    def _watch(self, number: int, worker: ProcessWorker) -> None:
-        self._selector.register(worker.connection, selectors.EVENT_READ, number)
-        if worker.pidfd is None:
+    def _watch(self, worker: WorkerChannel) -> None:
+        self._selector.register(worker.connection, selectors.EVENT_READ, worker)
+        worker.on_blocked = self._blocked.add
+        if worker.blocked:
+            self._blocked.add(worker)
+        if worker.pidfd is not None:
+            self._selector.register(worker.pidfd, selectors.EVENT_READ, worker)
+        elif not worker.elsewhere:
             self._interval = min(self._interval, _LOOK_SECONDS)
-        else:
-            self._selector.register(worker.pidfd, selectors.EVENT_READ, number)
 
-    def _unwatch(self, worker: ProcessWorker) -> None:
+    def _unwatch(self, worker: WorkerChannel) -> None:
+        worker.on_blocked = None
+        self._blocked.discard(worker)
         for watched in (worker.connection, worker.pidfd):
             if watched is not None:
                 with contextlib.suppress(KeyError):  # it closed its channel before
                     self._selector.unregister(watched)
 
-    def _watched(self, *, fenced: bool = False) -> list[tuple[int, ProcessWorker]]:
+    def _watched(self, *, fenced: bool = False) -> list[tuple[int, WorkerChannel]]:
         """The workers whose descriptors are waited for, by number."""
         if not self._state.kind.waits_on_descriptors:
             return []
         workers = self._supervisor.fenced if fenced else self._supervisor.workers
-        return cast("list[tuple[int, ProcessWorker]]", [*workers.items()])
+        return cast("list[tuple[int, WorkerChannel]]", [*workers.items()])
 
     def _select_for_writing(self) -> None:
-        for number, worker in self._watched():
+        for worker in [*self._blocked]:
             if worker.open:
                 events = selectors.EVENT_READ | (selectors.EVENT_WRITE if worker.blocked else 0)
-                if self._selector.get_key(worker.connection).events != events:
-                    self._selector.modify(worker.connection, events, number)
+                self._selector.modify(worker.connection, events, worker)
+            if not worker.open or not worker.blocked:
+                self._blocked.discard(worker)
 
     # --- workers that are lost or make no progress --------------------------------------------------------------
 
@@ -307,7 +358,7 @@ class Pump:
                 case StallWarning():
                     self._state.worker_log.stall(worker.name, decision, doing, stack)
                 case KillWorker():
-                    cast(ProcessWorker, worker).kill()  # no other is
+                    cast(WorkerChannel, worker).kill()  # no other is
                 case WorkerLost():
                     self._lose(worker, decision)
                 case DropTasks(number):
@@ -331,7 +382,8 @@ class Pump:
             retry=lost.retry,
             late=lost.late,
         )
-        self._state.worker_log.loss(worker.name, lost)
+        elsewhere = isinstance(worker, WorkerChannel) and worker.elsewhere
+        self._state.worker_log.loss(worker.name, lost, replaced=not elsewhere)
 
     # --- the end ------------------------------------------------------------------------------------------------
 
@@ -339,6 +391,8 @@ class Pump:
         pool, state = self._pool, self._state
         state.worker_log.dismissed()
         dismissed = self._supervisor.dismiss()
+        if self._crew is not None:
+            self._crew.end(state)
         for number, worker in dismissed.items():
             worker.dismiss()
             if not pool.poisoned:
@@ -351,6 +405,8 @@ class Pump:
 
     def _end(self) -> None:
         pool, state = self._pool, self._state
+        if pool.closed:
+            pool.release_recruiter()
         try:
             self._join_workers()  # without the lock: a thread may be about to report its last task
         finally:

@@ -12,13 +12,14 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from loaderkit._engine.dispatcher import Assignment
+from loaderkit._engine.elsewhere_pace import ElsewherePace
 from loaderkit._engine.stats.counters import WorkerCounters
 from loaderkit._engine.supervisor import Progress
-from loaderkit._engine.task import Slot, Target, Task, targets_of
+from loaderkit._engine.task import Discarded, Slot, Target, Task, targets_of
 from loaderkit._runtime.memory.arena import Arena
 from loaderkit._runtime.memory.batch_layout import BatchLayout, pieces, write_seal
 from loaderkit._runtime.remote import frames
@@ -35,7 +36,7 @@ from loaderkit._runtime.worker.heartbeat import PAGE_NBYTES, cells_of, progress_
 from loaderkit._runtime.worker.meter import counters
 
 from .process_worker import event_of
-from .worker import Event
+from .worker import Event, TaskFinished
 from .worker_channel import WorkerChannel
 
 _MOST_RECEIVED = 4 << 20  # bytes a call: other workers are heard, too
@@ -43,6 +44,15 @@ _CHUNK = 1 << 16  # bytes of messages; what of them is rows is copied once
 
 IsCurrent = Callable[[int, int, int], bool]
 RequestSpace = Callable[[int, int, int, int], Slot | None]
+
+
+@dataclass(slots=True)
+class _TaskOut:
+    """A task that the worker has. at: when it was given. withdrawn: whether it is done by another one."""
+
+    task: Task
+    at: float
+    withdrawn: bool = False
 
 
 class RemoteWorker(WorkerChannel):
@@ -56,11 +66,12 @@ class RemoteWorker(WorkerChannel):
         request_space: of the dispatcher: a slot for an output, by worker, task, attempt and bytes.
 
     Outside of `receive` all is called under the pool's lock. number: its place in the pool, which the pool sets.
-    pidfd: None. open: whether more may come. rtt: seconds to the keeper and back, as last measured; None before.
+    pidfd: None. open: whether more may come. pace: how long it takes for tasks.
     Dismissed, its keeper ends the worker, whatever it does, as the connection ends.
     """
 
-    pidfd: int | None = None
+    pidfd = None
+    elsewhere = True
 
     def __init__(
         self,
@@ -74,14 +85,14 @@ class RemoteWorker(WorkerChannel):
         self.connection = connection
         self.number = -1
         self.open = True
-        self.rtt: float | None = None
+        self.pace = ElsewherePace()
         self.name = f"worker {session.facts.get('host')}/{session.facts.get('worker')}"
         self._sealer, self._opener = session.sealer, session.opener
         self._checksum = checksum_named(session.settings["checksum"])
         self._arena, self._packer = arena, packer
         self._is_current, self._request_space = is_current, request_space
         self._layouts = LayoutNumbers()
-        self._given: dict[tuple[int, int], Task] = {}  # by task and attempt
+        self._given: dict[tuple[int, int], _TaskOut] = {}  # by task and attempt, oldest first
         self._payload: _Payload | None = None
         self._unsent = bytearray()
         self._page = bytes(PAGE_NBYTES)
@@ -95,7 +106,7 @@ class RemoteWorker(WorkerChannel):
 
     def give(self, assignment: Assignment, outputs: dict[int, Slot]) -> None:
         task, attempt = assignment.task, assignment.attempt
-        self._given[task.id, attempt] = task
+        self._given[task.id, attempt] = _TaskOut(task, time.monotonic())
         for told in self._layouts.tell(task):
             number, layout = told
             body = pack_layout(number, layout.row_nbytes, layout.verify, self._packer.dumps(told))
@@ -105,6 +116,22 @@ class RemoteWorker(WorkerChannel):
 
     def grant_space(self, task: int, attempt: int, slot: Slot | None) -> None:
         raise NotImplementedError("a worker on another host asks its keeper for space")
+
+    def tasks_ahead(self) -> int:
+        """How many tasks it may have."""
+        overdue = any(given.withdrawn for given in self._given.values())
+        return 0 if overdue else self.pace.tasks_ahead()
+
+    def withdraw(self, now: float) -> list[tuple[int, int]]:
+        """The tasks, with their attempts, for which it takes too long; it may forget them. now: as for `tick`."""
+        late = []
+        for key, given in self._given.items():
+            if not given.withdrawn and self.pace.is_late(now - given.at):
+                given.withdrawn = True
+                late.append(key)
+        if late:
+            self.recall(late)
+        return late
 
     def tick(self, now: float) -> None:
         """Asks whether it is there, if that is due; to be called each second. now: on `time.monotonic`."""
@@ -160,16 +187,7 @@ class RemoteWorker(WorkerChannel):
     def _advance(self, events: list[Event]) -> bool:
         """Handles what is there next; whether there was anything."""
         if self._payload is not None:
-            payload = self._payload
-            payload.fill(self._opener.take(payload.left))
-            if payload.left:
-                return False
-            self._payload = None
-            if payload.checksum != payload.expected:
-                raise FrameError("rows without their checksum")
-            if payload.result is not None:
-                events.append(event_of(wire.TASK_FINISHED, payload.result))
-            return True
+            return self._finish(self._payload, events)
         message = self._opener.next()
         if message is None:
             return False
@@ -182,7 +200,7 @@ class RemoteWorker(WorkerChannel):
                     raise FrameError("a page of another size")
                 begun, self._page = wire.read_numbers(body[:8])[0], body[8:]
                 if begun:
-                    self.rtt = (time.monotonic_ns() - begun) / 1e9
+                    self.pace.rtt = (time.monotonic_ns() - begun) / 1e9
             case frames.DOWN:
                 self._lose(body.decode(errors="replace"))
             case wire.NUMERICS | wire.REPLACEMENT_REQUESTED:
@@ -191,10 +209,27 @@ class RemoteWorker(WorkerChannel):
                 raise FrameError(f"a message of kind {kind}")
         return True
 
+    def _finish(self, payload: "_Payload", events: list[Event]) -> bool:
+        payload.fill(self._opener.take(payload.left))
+        if payload.left:
+            return False
+        self._payload = None
+        if payload.checksum != payload.expected:
+            raise FrameError("rows without their checksum")
+        event = event_of(wire.TASK_FINISHED, payload.result)
+        assert isinstance(event, TaskFinished)
+        if not isinstance(event.result, Discarded):
+            receiving = time.monotonic() - payload.begun
+            self.pace.saw(working=event.result.seconds, receiving=receiving, answered=payload.answered)
+        if not payload.dropped:
+            events.append(event)
+        return True
+
     def _begin(self, header: RowsHeader) -> "_Payload":
         """Where the bytes behind a header go."""
         task_id, attempt, nbytes, placed = wire.placed_by(header.result)
-        task = self._given.pop((task_id, attempt))
+        given = self._given.pop((task_id, attempt))
+        task = given.task
         targets = targets_of(task)
         both = [(targets[number], _layout_of(targets[number])) for number in placed]
         sizes = tuple(size * target.rows for target, layout in both for size in layout.row_nbytes)
@@ -217,7 +252,7 @@ class RemoteWorker(WorkerChannel):
                     rooms = None  # the output isn't needed any more, or there is no memory for it
                 else:
                     rooms.append(memoryview(self._token(room)).cast("B")[:nbytes])
-        return _Payload(sum(sizes) + nbytes, rooms, self._checksum, header)
+        return _Payload(sum(sizes) + nbytes, rooms, self._checksum, header, given.at)
 
     def _token(self, slot: Slot | None) -> Any:
         assert slot is not None
@@ -261,14 +296,22 @@ class _Payload:
         rooms: where they go; None: nowhere, and no result is told.
         extend: the checksum of bytes and those before.
         header: says which it must be.
+        given: when the task was.
     """
 
     def __init__(
-        self, nbytes: int, rooms: list[memoryview] | None, extend: Checksum, header: RowsHeader
+        self,
+        nbytes: int,
+        rooms: list[memoryview] | None,
+        extend: Checksum,
+        header: RowsHeader,
+        given: float,
     ) -> None:
         self.left, self.checksum, self.expected = nbytes, 0, header.checksum
-        dropped = rooms is None and nbytes > 0
-        self.result = None if dropped else header.result
+        self.begun = time.monotonic()
+        self.answered = self.begun - given
+        self.dropped = dropped = rooms is None and nbytes > 0
+        self.result = header.result
         self._extend = extend
         self._rooms = deque(room for room in rooms or () if len(room))
         self._scratch = memoryview(bytearray(min(nbytes, _CHUNK) if dropped else 0))

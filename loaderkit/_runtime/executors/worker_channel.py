@@ -2,22 +2,42 @@
 
 import contextlib
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 
 import numpy as np
 
 from loaderkit._runtime.transport import wire
 
+from .worker import Event, Worker
 
-class WorkerChannel:
-    """What a worker behind a socket is told. A subclass says how a message of a kind is framed.
 
-    connection: the socket, which doesn't block.
+class WorkerChannel(Worker):
+    """A worker behind a socket, and what it is told. A subclass says how a message of a kind is framed.
+
+    connection: the socket, which doesn't block. open: whether more may come through it.
+    pidfd: can be read when the worker has ended; None where nothing but `has_ended` tells.
+    elsewhere: whether it is on another machine.
+    on_blocked: called where a message has to wait because the channel is full.
     """
 
     connection: socket.socket
+    pidfd: int | None
+    open: bool
+    elsewhere = False
+    on_blocked: Callable[["WorkerChannel"], None] | None = None
     _unsent: bytearray
+
+    def receive(self) -> None:
+        """Receives what `read` will tell of, where that takes long; the only method that needs no lock."""
+
+    def read(self) -> list[Event]:
+        """The events that arrived; `open` says whether more may come."""
+        raise NotImplementedError
+
+    def kill(self) -> None:
+        """Ends it whatever it does; doesn't wait."""
+        raise NotImplementedError
 
     def _framed(self, kind: int, body: bytes) -> bytes:
         raise NotImplementedError
@@ -43,6 +63,8 @@ class WorkerChannel:
             try:
                 sent = self.connection.send(self._unsent)
             except BlockingIOError:
+                if self.on_blocked is not None:
+                    self.on_blocked(self)
                 return
             except OSError:
                 sent = len(self._unsent)

@@ -64,14 +64,15 @@ class WorkerLog:
         self._names = names
         self._lost: list[str] = []  # names of workers that weren't replaced yet
 
-    def hired(self, name: str, number: int) -> None:
-        """A worker was started, in place of one that is lost or as one more.
+    def hired(self, name: str, number: int, *, replaces: bool = True) -> None:
+        """A worker is there, in place of one that is lost or as one more.
 
         Args:
             name: of the worker.
             number: of the worker in its pool, as in `it.stats()`.
+            replaces: whether the pool started it, perhaps in place of another.
         """
-        place = f" in place of {self._lost.pop(0)}" if self._lost else ""
+        place = f" in place of {self._lost.pop(0)}" if replaces and self._lost else ""
         _log.info("%s was hired%s; it is number %d", name, place, number)
 
     def resized(self, before: int, choice: Choice) -> None:
@@ -108,9 +109,10 @@ class WorkerLog:
             f"; its Python stack:\n{stack}" if stack else "",
         )
 
-    def loss(self, name: str, lost: WorkerLost) -> None:
-        """A worker is lost: why, and what becomes of its tasks."""
-        self._lost.append(name)
+    def loss(self, name: str, lost: WorkerLost, *, replaced: bool = True) -> None:
+        """A worker is lost: why, and what becomes of its tasks. replaced: whether the pool starts another."""
+        if replaced:
+            self._lost.append(name)
         _log.warning(
             "%s %s with %s; %s%s",
             name,

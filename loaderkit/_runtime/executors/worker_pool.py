@@ -33,7 +33,7 @@ from loaderkit.errors import IteratorClosedError, WorkerError
 
 from .executor import Executor, NextResult, Stream
 from .pool_state import PoolState
-from .process_worker import ProcessWorker, process_kind
+from .process_worker import process_kind
 from .pump import start_pump
 from .thread_worker import thread_kind
 from .worker import (
@@ -46,10 +46,14 @@ from .worker import (
     Worker,
     WorkerReady,
 )
+from .worker_channel import WorkerChannel
 from .worker_log import RecordNames, WorkerLog
 
 if TYPE_CHECKING:
     from loaderkit._runtime.feeder.feeder import Feeder
+    from loaderkit._runtime.remote.recruiter import Recruiter
+
+    from .remote_crew import RemoteCrew
 
 _log = logging.getLogger("loaderkit")
 # Times the memory of the largest worker that must be free for one more: workers grow, and the trainer too.
@@ -68,6 +72,7 @@ class WorkerPool(Executor):
         level: of processors, as which processes compute; None for the present one.
         restart_policy: how many lost and late workers are accepted.
         max_memory, task_rows, feeder: as Executor says.
+        recruiter: finds workers of other machines, beside those of this one; None for none.
     """
 
     def __init__(
@@ -82,13 +87,23 @@ class WorkerPool(Executor):
         max_memory: int | None,
         task_rows: int | None,
         feeder: "Feeder | None" = None,
+        recruiter: "Recruiter | None" = None,
     ) -> None:
         # Before anything is opened that would have to be closed again.
         own_kind = process_kind(program, level) if kind == "process" else thread_kind(program)
-        self._tuner = WorkerTuner(workers) if tuned else None
+        self._recruiter, self._most = recruiter, workers
+        self.crew: RemoteCrew | None = None
+        if recruiter is not None:
+            from . import remote_crew  # other pools don't need it
+
+            self.crew = remote_crew.RemoteCrew(recruiter, program, level, lambda: self.numerics)
+        self._tuner = None
         self._tune_at = 0.0
-        if self._tuner is not None:
+        if tuned:
+            self._tuner = WorkerTuner(workers + (0 if recruiter is None else recruiter.wanted.count))
             workers = self._tuner.workers
+            if self.crew is not None:
+                self.crew.wanted = 0
         arena = Arena()
         super().__init__(
             program,
@@ -113,6 +128,7 @@ class WorkerPool(Executor):
                 kind=own_kind,
                 supervisor=self._supervisor,
                 dispatcher=self._dispatcher,
+                pace=self._pace,
                 arena=arena,
                 worker_log=WorkerLog(RecordNames(self.record_name if has_names(program.source) else None)),
                 objects=self._objects,
@@ -192,11 +208,22 @@ class WorkerPool(Executor):
         self.state.wake()
 
     def resize(self, workers: int) -> None:
-        """Another number of workers from now on. One that is too many ends when its tasks are done."""
+        """Another number of workers from now on, here as far as there may be so many, and on other machines.
+
+        One that is too many ends when its tasks are done.
+        """
         with self.lock:
-            self._supervisor.resize(workers)
-            self._pace.resize(workers)
+            here = workers if self.crew is None else min(workers, self._most)
+            self._supervisor.resize(here)
+            self._pace.resize(here)
+        if self.crew is not None:
+            self.crew.resize(workers - here)
         self.wake()
+
+    @property
+    def wanted(self) -> int:
+        """How many workers there should be, those of other machines included."""
+        return self._supervisor.wanted + (0 if self.crew is None else self.crew.wanted)
 
     @property
     def tune_interval(self) -> float | None:
@@ -211,6 +238,8 @@ class WorkerPool(Executor):
         self._tune_at = now + _TUNE_SECONDS
         free = available_memory()  # read from files: without the lock
         with self.lock:
+            # More of them would be on other machines, which have processors and memory of their own.
+            elsewhere = self.crew is not None and self.wanted >= self._most
             workers, ended, _ = self.state.counters()
             work = total([*workers, ended])
             largest = max((worker.memory or 0 for worker in workers), default=0)
@@ -219,15 +248,15 @@ class WorkerPool(Executor):
                     at=now,
                     blocked=self._blocked_for_loss / 1e9,
                     busy=(work.working + work.telling) / 1e9,
-                    delayed=None if work.delayed is None else work.delayed / 1e9,
+                    delayed=None if elsewhere or work.delayed is None else work.delayed / 1e9,
                     records=work.records,
                     tasks=work.tasks,
-                    starting=self._supervisor.missing,
-                    room=None if free is None or not largest else free // (_ROOM * largest),
+                    starting=self._supervisor.missing + (0 if self.crew is None else self.crew.missing(now)),
+                    room=None if elsewhere or free is None or not largest else free // (_ROOM * largest),
                 )
             )
             if choice is not None:
-                self.state.worker_log.resized(self._supervisor.wanted, choice)
+                self.state.worker_log.resized(self.wanted, choice)
                 self.resize(choice.workers)
 
     @property
@@ -248,6 +277,12 @@ class WorkerPool(Executor):
             self.wake()
             if state.thread is None:  # not started, or ended after an idle time
                 state.close()
+                self.release_recruiter()
+
+    def release_recruiter(self) -> None:
+        """The loader ends: it needs no workers of other machines any more."""
+        if self._recruiter is not None:
+            self._recruiter.close()
 
     def shut_down(self) -> None:
         """Ends pump and workers, and returns when they have ended."""
@@ -260,6 +295,7 @@ class WorkerPool(Executor):
             thread.join()
         if self._feeder is not None:
             self._feeder.shut_down()
+        self.release_recruiter()
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:
@@ -294,7 +330,7 @@ class WorkerPool(Executor):
             worker.give(assignment, outputs)
             assigned.add(worker)
         if state.kind.waits_on_descriptors:
-            for worker in cast("set[ProcessWorker]", assigned):
+            for worker in cast("set[WorkerChannel]", assigned):
                 worker.flush()
                 if worker.blocked:
                     self.wake()
@@ -357,7 +393,7 @@ class WorkerPool(Executor):
             return PoolCounters(())
         with self.lock:
             counters = self.state.counters()
-            return self._pool_counters(*counters, wanted=self._supervisor.wanted, lost=self.state.lost)
+            return self._pool_counters(*counters, wanted=self.wanted, lost=self.state.lost)
 
 
 _pools: weakref.WeakSet[WorkerPool] = weakref.WeakSet()  # of this process, for its forks

@@ -39,13 +39,15 @@ class Offer:
         parcel: the program.
         description: of its source (_source/description.py).
         same_numerics: whether hosts are refused whose libraries compute other last bits.
-        settings: for keepers, JSON values: "environment" of workers, seconds of "silence".
+        settings: for keepers, JSON values: the "level" of processors of their workers, seconds of "silence".
+        numerics: gives the last bits that hosts are compared with.
     """
 
     parcel: Parcel
     description: Mapping[str, Any]
     same_numerics: bool = True
     settings: Mapping[str, Any] = field(default_factory=dict)
+    numerics: Callable[[], Mapping[str, str]] = numerics
 
 
 @dataclass(slots=True)
@@ -151,7 +153,7 @@ class Door:
 
     def _judge(self, answer: dict[str, Any]) -> str | None:
         assert self._offer is not None
-        ours = {**self._offer.description, "numerics": numerics()}
+        ours = {**self._offer.description, "numerics": self._offer.numerics()}
         return why_other_data(ours, answer, numerics=self._offer.same_numerics)
 
     def _serve(self, guest: _Guest, mask: int, now: float) -> None:

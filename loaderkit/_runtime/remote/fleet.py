@@ -15,7 +15,6 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Protocol
 
 from loaderkit._base.notes import text_of
 from loaderkit._base.system.limits import above_standard, naming_limits
@@ -28,40 +27,12 @@ from .connection import address_text, host_and_port
 from .fleet_process import ADDRESS, WANTED
 from .outbox import Outbox
 from .pauses import Pauses
+from .remote_workers import RemoteWorkers
 
 _ANY_HOST = ("0.0.0.0", "::")  # what a user may write
 _END_SECONDS = 2.0  # for a killed process to end
 _IDLE_SECONDS = 60.0  # from one `serve` to the next: the caller's stream was closed
 _CHUNK = 1 << 16
-
-
-class RemoteWorkers(Protocol):
-    """Workers on other hosts, such as `lk.interop.ray.Workers`.
-
-    count: how many, in all. driver: the module of the process that has them started, which calls `serve` of
-    fleet_process.py. listen: HOST:PORT for the trainer's port; None for a free one at the address by which the cluster
-    knows this host. advertise: the host that keepers connect to instead of that one. other_cpus: "refuse" for hosts on
-    which libraries compute other bits than here, "warn" to take them.
-    """
-
-    @property
-    def count(self) -> int: ...
-
-    @property
-    def driver(self) -> str: ...
-
-    @property
-    def listen(self) -> str | None: ...
-
-    @property
-    def advertise(self) -> str | None: ...
-
-    @property
-    def other_cpus(self) -> str: ...
-
-    def settings(self) -> dict[str, Any]:
-        """Of the driver: a dict of what pickle knows without the user's code; "per_host" are workers of a keeper."""
-        ...
 
 
 @dataclass(slots=True)
@@ -154,7 +125,9 @@ class Fleet:
 
     def _start(self, now: float) -> _FleetProcess:
         self._pauses.began(now)
-        child = _FleetProcess(*launched((), self._workers.driver, ends_with_thread=False), now + START_SECONDS)
+        child = _FleetProcess(
+            *launched((), self._workers.driver, ends_with_thread=False), now + START_SECONDS
+        )
         self._selector.register(child.connection, selectors.EVENT_READ)
         settings = {**self._workers.settings(), "secret": self._secret.hex(), "path": [*sys.path]}
         child.outbox.put([wire.frame(SETTINGS, pickle.dumps(settings))])

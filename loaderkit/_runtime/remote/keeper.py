@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 from loaderkit._base.notes import text_of
 from loaderkit._base.system.limits import above_standard
 from loaderkit._base.system.platform import open_process
+from loaderkit._base.system.processor_level import checked_level
 from loaderkit._base.system.shared_memory import anonymous_file, mapped
 from loaderkit._engine.slots import Slots
 from loaderkit._runtime.memory.arena import Arena
@@ -81,11 +82,11 @@ class _Program(NamedTuple):
 class _Child:
     """A worker process, from its keeper's side."""
 
-    def __init__(self, program: _Program, arena: Arena) -> None:
+    def __init__(self, program: _Program, arena: Arena, level: str | None) -> None:
         self.heartbeat = HeartbeatReader()
         try:
             descriptors = (arena.fd, self.heartbeat.fd, *program.descriptors)
-            self.channel, self.process = launched(descriptors)
+            self.channel, self.process = launched(descriptors, level=level)
         except BaseException:
             self.heartbeat.close()
             raise
@@ -249,11 +250,11 @@ class _Seat:
             keeper.take_program(_Program.of(handshake.started, handshake.parts))
             handshake.parts = []
         assert keeper.program is not None
-        os.environ.update(handshake.settings.get("environment", {}))
         self._relay = Relay(keeper.arena, keeper.slots, checksum_named(handshake.settings["checksum"]))
         try:
-            self._child = child = _Child(keeper.program, keeper.arena)
-        except (OSError, RuntimeError) as error:
+            level = checked_level(handshake.settings.get("level"))
+            self._child = child = _Child(keeper.program, keeper.arena, level)
+        except (OSError, RuntimeError, ValueError) as error:
             handshake.answer(_told(f"a worker process can't be started: {text_of(error)}"))
             return
         self._silence = Silence(time.monotonic(), _SET_UP_SECONDS)

@@ -8,6 +8,7 @@ the trainer handles them.
 """
 
 import contextlib
+import importlib
 import json
 import os
 import pickle
@@ -348,6 +349,8 @@ class _Worker:
 def _described(source: Any) -> bytes:
     from loaderkit._source.description import described, missing_file  # only workers elsewhere need them
 
+    with contextlib.suppress(ImportError):  # an operation may load it later, as the trainer's workers have
+        importlib.import_module("cv2")
     told = {"numerics": numerics(), "missing": missing_file(source)}
     return json.dumps(described(source) | told).encode()
 

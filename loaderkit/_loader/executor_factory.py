@@ -22,6 +22,7 @@ from .settings import LoaderSettings
 
 if TYPE_CHECKING:
     from loaderkit._runtime.feeder.feeder import Feeder
+    from loaderkit._runtime.remote.recruiter import Recruiter
     from loaderkit._storage.cache.chunk_feed import ChunkFeed
     from loaderkit._storage.cache.joint_feed import JointChunkFeed
 
@@ -67,6 +68,7 @@ def make_executor(
     *,
     without_workers: str = _WITHOUT_WORKERS,
     feeder: "Feeder | None" = None,
+    recruiter: "Recruiter | None" = None,
 ) -> Executor:
     """A new executor for a program. It is the caller's to shut down.
 
@@ -75,6 +77,7 @@ def make_executor(
         program: what is run.
         without_workers: what the user can do with operations that can't be sent to workers, for the error.
         feeder: fetches chunks into the source's cache; it ends with the executor.
+        recruiter: finds workers of other machines; it ends with the loader. None for none.
 
     Raises TransportError where the program can't be sent to worker processes.
 
@@ -98,6 +101,7 @@ def make_executor(
             max_memory=memory_budget(settings.max_memory, available_memory()),
             task_rows=settings.task_rows,
             feeder=feeder,
+            recruiter=recruiter,
         )
     except TransportError as error:
         raise TransportError(f"{error}, or {without_workers}.") from error.__cause__
@@ -186,6 +190,12 @@ class LoaderExecutorFactory:
 
     def __init__(self, settings: LoaderSettings) -> None:
         self._settings = settings
+        remote = settings.remote_workers
+        self._recruiter: Recruiter | None = None
+        if remote is not None and settings.worker_count and settings.worker_kind == "process":
+            from loaderkit._runtime.remote import recruiter  # other loaders don't need it
+
+            self._recruiter = recruiter.Recruiter(remote)
 
     @cached_property
     def _files(self) -> Files:
@@ -198,4 +208,6 @@ class LoaderExecutorFactory:
 
     def make(self, program: Program) -> Executor:
         """A new executor for it."""
-        return make_executor(self._settings, program, feeder=feeder_of(self._settings))
+        return make_executor(
+            self._settings, program, feeder=feeder_of(self._settings), recruiter=self._recruiter
+        )

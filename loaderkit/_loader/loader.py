@@ -21,6 +21,7 @@ from loaderkit._engine.supervisor import RestartPolicy
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._order.sharding import Sharding
 from loaderkit._plan.seekable_plan import SeekablePlan
+from loaderkit._runtime.remote.remote_workers import RemoteWorkers
 from loaderkit._runtime.worker.bad_record_handler import OnRecordError
 from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit._source.naming import namer_of
@@ -73,6 +74,8 @@ class DataLoader(Closing, Generic[T_co]):
         worker_kind: "process" or "thread".
         cpu: level of x86-64 processors as which worker processes compute, "x86-64-v2", "x86-64-v3" or "x86-64-v4": the
             same last bits on all that have it. It needs worker processes.
+        remote_workers: workers of other machines, `lk.interop.ray.Workers(count)`, beside those of this one: they come
+            and go at any time, and change no element. It needs worker processes here, one at least.
         prefetch_batches: elements that the workers make ahead of the one handed out.
         read_options: how a worker reads.
         shard_options: which part of each global batch this process loads; the sampler's own, or all, if not given.
@@ -120,6 +123,7 @@ class DataLoader(Closing, Generic[T_co]):
         worker_count: int | Literal["auto"] | None = 0,
         worker_kind: str = "process",
         cpu: str | None = None,
+        remote_workers: RemoteWorkers | None = None,
         prefetch_batches: int = 2,
         read_options: ReadOptions | None = None,
         shard_options: Sharding | None = None,
@@ -147,6 +151,7 @@ class DataLoader(Closing, Generic[T_co]):
             tuned=worker_count == "auto",
             worker_kind=arguments.one_of("worker_kind", worker_kind, "process", "thread"),
             cpu=checked_level(cpu),
+            remote_workers=arguments.remote_workers_of(remote_workers),
             prefetch=at_least("prefetch_batches", prefetch_batches, 1),
             read_options=arguments.read_options_of(read_options),
             max_memory=None if max_memory is None else at_least("max_memory", max_memory, 0),

@@ -6,6 +6,7 @@ from typing import Any
 from loaderkit._engine.supervisor import RestartPolicy
 from loaderkit._order.sharding import NoSharding, Sharding
 from loaderkit._plan.bad_records import Tolerance
+from loaderkit._runtime.remote.remote_workers import RemoteWorkers
 from loaderkit._runtime.worker.bad_record_handler import OnRecordError
 from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit._source.protocol import RandomAccessDataSource
@@ -30,6 +31,7 @@ class LoaderSettings:
         tuned: whether there are from 1 to `worker_count` workers, as many as help.
         worker_kind: "process" or "thread".
         cpu: level of x86-64 processors that worker processes compute as; None for the present processor.
+        remote_workers: workers of other machines, beside those of this one; None for none.
         prefetch: elements that workers make ahead of the one handed out.
         read_options: how a worker reads.
         sharding: which rows of a global batch are this process's; resolved when iteration starts.
@@ -57,6 +59,7 @@ class LoaderSettings:
     tuned: bool = False
     worker_kind: str = "process"
     cpu: str | None = None
+    remote_workers: RemoteWorkers | None = None
     prefetch: int = 2
     read_options: ReadOptions = field(default_factory=ReadOptions)
     sharding: Sharding = field(default_factory=NoSharding)

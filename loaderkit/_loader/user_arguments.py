@@ -12,6 +12,7 @@ from loaderkit._base.system.resources import available_cpus
 from loaderkit._order.sharding import NoSharding, Sharding, ShardOptions, check_sharding
 from loaderkit._plan.bad_records import Tolerance
 from loaderkit._plan.stream_shape import batching_of, check_reach
+from loaderkit._runtime.remote.remote_workers import RemoteWorkers
 from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit.samplers import Sampler
 from loaderkit.samplers.protocol import length_of, min_records_of, num_records_of, random_parts_of, seed_of
@@ -30,6 +31,13 @@ def check_settings(settings: LoaderSettings) -> None:
         raise ValueError(
             f"cpu: expected None without worker processes, got {cpu!r}: numpy has chosen its loops when this process "
             f"loaded it; write cpu={cpu!r}, worker_kind='process', worker_count={settings.worker_count or 1}"
+        )
+    if settings.remote_workers is not None and (
+        settings.worker_kind == "thread" or not settings.worker_count
+    ):
+        raise ValueError(
+            f"remote_workers: expected None without worker processes here, which do what no other machine may, got "
+            f"{settings.remote_workers!r}; write worker_kind='process', worker_count={settings.worker_count or 1}"
         )
     _check_operations(settings)
     check_reach(batching_of(shape_of(settings.operations), ShardOptions(0, 1)), length_of(settings.sampler))
@@ -57,6 +65,16 @@ def _check_operations(settings: LoaderSettings) -> None:
                 f"{operation_name(place, op)} seeds the global generators, which threads share with each "
                 "other and with the training loop; use worker_kind='process'"
             )
+
+
+def remote_workers_of(workers: Any) -> RemoteWorkers | None:
+    """Workers of other machines, or None."""
+    if workers is not None and not hasattr(workers, "listen"):
+        raise TypeError(
+            f"remote_workers: expected lk.interop.ray.Workers(count) or None, got {workers!r:.80}"
+        )
+    checked: RemoteWorkers | None = workers
+    return checked
 
 
 def one_of(name: str, value: str, first: str, second: str) -> str:

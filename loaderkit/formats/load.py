@@ -10,6 +10,7 @@ from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._loader.loader import DataLoader
 from loaderkit._order.sharding import Sharding
+from loaderkit._runtime.remote.remote_workers import RemoteWorkers
 from loaderkit._runtime.worker.bad_record_handler import OnRecordError
 from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit._source.protocol import RandomAccessDataSource
@@ -36,6 +37,7 @@ def load(
     worker_count: int | Literal["auto"] | None = 0,
     worker_kind: str = "process",
     cpu: str | None = None,
+    remote_workers: RemoteWorkers | None = None,
     prefetch_batches: int = 2,
     read_options: ReadOptions | None = None,
     max_memory: int | None = None,
@@ -63,7 +65,8 @@ def load(
         drop_remainder: whether that Batch drops the last rows where they fill no whole one.
         worker_count: 0 works in the calling thread; None takes the CPUs that this process may use; "auto" starts with
             two and takes as many of these as help, one at least.
-        worker_kind, cpu, prefetch_batches, read_options, max_memory: as DataLoader takes them, like all that follow.
+        worker_kind, cpu, remote_workers, prefetch_batches, read_options, max_memory: as DataLoader takes them, like all
+            that follow.
         logical_streams, num_steps: of the stream.
         on_record_error, max_bad_records, quarantine: of bad records.
         verify, agree: what is compared.
@@ -88,6 +91,7 @@ def load(
         worker_count=worker_count,
         worker_kind=worker_kind,
         cpu=cpu,
+        remote_workers=remote_workers,
         prefetch_batches=prefetch_batches,
         read_options=read_options,
         shard_options=shard_options,

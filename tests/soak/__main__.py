@@ -1,8 +1,9 @@
 """`python -m tests.soak --minutes N`: random pipelines under random faults, every batch checked.
 
-A trainer in a process of its own iterates a random pipeline and writes down what it gets. Meanwhile its workers are
-killed (SIGKILL, one or all) and stopped for a while (SIGSTOP, SIGCONT), and so is the trainer itself; a killed one is
-followed by another that restores the last saved position, with another number and kind of workers. What was written
+A trainer in a process of its own iterates a random pipeline and writes down what it gets. Meanwhile its workers, and
+the keepers of those that count as of other hosts, are killed (SIGKILL, one or all) and stopped for a while (SIGSTOP,
+SIGCONT), and so is the trainer itself; a killed one is followed by another that restores the last saved position, with
+another number and kind of workers. What was written
 down is then compared with the planned stream, as a naive interpreter computes it. Exit code 0 if nothing differed and
 nothing was left behind.
 """
@@ -23,7 +24,7 @@ from tqdm import tqdm
 sys.path.insert(0, str(Path(__file__).parent))
 
 from soak_pipelines import expected_of, pipeline_of
-from soak_processes import children_of, descriptors_of, left_after, memory_of, send
+from soak_processes import descendants_of, descriptors_of, left_after, memory_of, send
 
 HERE = Path(__file__).parent
 SOON_SECONDS = 3.0  # for workers to end after their trainer
@@ -43,6 +44,7 @@ class Tally:
     trainers_killed: int = 0
     trainers_stopped: int = 0
     restores: int = 0
+    remote_workers: int = 0
     gave_up: int = 0
     mismatches: int = 0
     failures: int = 0
@@ -112,7 +114,7 @@ class Soak:
             try:
                 done = self._disturb(trainer, folder)
             finally:
-                workers = children_of(trainer.pid)
+                workers = descendants_of(trainer.pid)
                 trainer.kill()
                 code = trainer.wait()
                 self._count_orphans(workers)
@@ -125,6 +127,8 @@ class Soak:
     def _disturb(self, trainer: "subprocess.Popen[bytes]", folder: Path) -> bool | None:
         """Faults until the trainer ends: None if by itself, True if it was killed, False if it was stuck."""
         quiet_since, size = time.monotonic(), 0
+        # Workers of other hosts take seconds to come.
+        faults_from = quiet_since + self._draw.choice([0.0, 0.0, 20.0])
         while True:
             try:
                 trainer.wait(self._draw.expovariate(1.5))
@@ -141,13 +145,13 @@ class Soak:
                 return False
             if self._over(folder):
                 return True
-            if self._fault(trainer.pid):
+            if now >= faults_from and self._fault(trainer.pid):
                 return True
 
     def _fault(self, trainer: int) -> bool:
         """Causes one fault, or none; whether it ended the trainer."""
         draw, tally = self._draw, self.tally
-        workers = children_of(trainer)
+        workers = descendants_of(trainer)
         what = draw.random()
         if what < 0.45 and workers:
             victims = [draw.choice(workers)] if draw.random() < 0.7 else workers
@@ -199,6 +203,8 @@ class Soak:
                 case "restore":
                     tally.restores += 1
                     following = int(rest)
+                case "arrived":
+                    tally.remote_workers += int(rest)
                 case "gave-up":
                     tally.gave_up += 1
                     following = None

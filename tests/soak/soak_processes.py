@@ -18,6 +18,11 @@ def children_of(pid: int) -> list[int]:
     return found
 
 
+def descendants_of(pid: int) -> list[int]:
+    """The child processes of a process, and theirs."""
+    return [each for child in children_of(pid) for each in (child, *descendants_of(child))]
+
+
 def lives(pid: int) -> bool:
     """Whether a process runs; a zombie, which ended and isn't reaped yet, doesn't."""
     try:

@@ -154,7 +154,9 @@ class Fleet:
 
     def _start(self, now: float) -> _FleetProcess:
         self._pauses.began(now)
-        child = _FleetProcess(*launched((), self._workers.driver, ends_with_thread=False), now + START_SECONDS)
+        child = _FleetProcess(
+            *launched((), self._workers.driver, ends_with_thread=False), now + START_SECONDS
+        )
         self._selector.register(child.connection, selectors.EVENT_READ)
         settings = {**self._workers.settings(), "secret": self._secret.hex(), "path": [*sys.path]}
         child.outbox.put([wire.frame(SETTINGS, pickle.dumps(settings))])

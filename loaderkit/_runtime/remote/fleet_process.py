@@ -111,6 +111,20 @@ def start_keeper(address: str, workers: int, secret: str) -> "subprocess.Popen[s
     return keeper
 
 
+def keep(address: str, workers: int, secret: str) -> int:
+    """Runs a keeper on this host until it ends, and gives its exit code; ends it with the parent of this process.
+
+    Ray's worker process outlives its raylet as long as it does something.
+    """
+    parent = os.getppid()
+    with start_keeper(address, workers, secret) as keeper:
+        while keeper.poll() is None:
+            if os.getppid() != parent:
+                keeper.kill()
+            time.sleep(_LOOK_SECONDS)
+        return keeper.returncode
+
+
 def told_of_end(code: int, host: str, address: str) -> str:
     """What the user is told of a keeper that has ended with this exit code; of a refusal the trainer tells."""
     if code == REFUSED:

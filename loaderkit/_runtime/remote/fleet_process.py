@@ -112,15 +112,15 @@ def start_keeper(address: str, workers: int, secret: str) -> "subprocess.Popen[s
 
 
 def keep(address: str, workers: int, secret: str) -> int:
-    """Runs a keeper on this host until it ends, and gives its exit code; ends it with the parent of this process.
+    """Runs a keeper on this host until it ends, and gives its exit code; both end with the parent of this process.
 
-    Ray's worker process outlives its raylet as long as it does something.
+    Ray's worker processes outlive what started them as long as they do something.
     """
     parent = os.getppid()
     with start_keeper(address, workers, secret) as keeper:
         while keeper.poll() is None:
             if os.getppid() != parent:
-                keeper.kill()
+                os._exit(1)
             time.sleep(_LOOK_SECONDS)
         return keeper.returncode
 

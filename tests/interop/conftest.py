@@ -7,6 +7,15 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from ray_case import started_nodes
+
+
+@pytest.fixture(scope="module")
+def nodes():
+    """The process of ray_nodes.py, with `address` and `second`, the id of a node."""
+    with started_nodes() as process:
+        yield process
+
 
 @pytest.fixture(scope="session")
 def installed_grain():

@@ -1,7 +1,7 @@
 """A Ray cluster with two nodes on this machine, of a processor each, in a process of its own.
 
-It prints the address and the id of the second node; then it takes a word a line: "kill" kills the second node, "behead"
-the head's GCS. It ends with its stdin.
+It prints the address and the id of the second node; then it takes a word a line: "kill" kills the second node, "add"
+adds another one, "behead" kills the head's GCS. It ends with its stdin.
 """
 
 import contextlib
@@ -26,6 +26,8 @@ def main() -> None:
         for line in sys.stdin:
             if line.strip() == "kill":
                 cluster.remove_node(second, allow_graceful=False)
+            elif line.strip() == "add":
+                second = cluster.add_node(**NODE)
             else:
                 cluster.head_node.kill_gcs_server()
             print("done", file=out, flush=True)

@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 @pytest.fixture(autouse=True)
 def driver_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """By its process."""
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE), str(HERE.parents[1])]))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, [HERE, HERE.parent, HERE.parents[1]])))
 
 
 def test_the_process_is_started_again_when_it_is_killed_and_ends_with_the_fleet() -> None:
@@ -44,7 +44,7 @@ def test_the_process_is_started_again_when_it_is_killed_and_ends_with_the_fleet(
 
 def test_what_the_trainer_started_ends_with_it_and_not_with_its_forks() -> None:
     """A fork that closes the fleet ends nothing; one that lives on keeps nothing alive."""
-    command = [sys.executable, str(HERE / "fleet_trainer.py")]
+    command = [sys.executable, str(HERE / "forked_fleet.py")]
     with subprocess.Popen(command, stdin=-1, stdout=-1, text=True) as trainer:
         assert trainer.stdin is not None and trainer.stdout is not None
         fork, *others = [os.pidfd_open(int(pid)) for pid in trainer.stdout.readline().split()]
@@ -108,7 +108,7 @@ def test_as_many_workers_as_are_wanted() -> None:
     """More and fewer; a keeper stays where it can, and one that has ended isn't started again once it is too many."""
     keepers = Listed()
     places = Places(keepers, "", 4)
-    for wanted, sizes in ((10, [4, 4, 2]), (13, [4, 4, 2, 3]), (9, [4, 4, 1]), (0, []), (4, [4])):
+    for wanted, sizes in ((10, [4, 4, 2]), (13, [4, 4, 4, 1]), (9, [4, 4, 1]), (0, []), (4, [4])):
         first = keepers.there[:2]
         places.resize(wanted)
         places.look(0.0)

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any, Protocol
 
 from loaderkit._base.system.platform import dying_with_parent_thread
@@ -74,16 +75,14 @@ class Places:
         self._places: list[_Place] = []
 
     def resize(self, wanted: int) -> None:
-        """So many workers in all from now on; of the keepers, those stay that can."""
-        workers = sum(place.workers for place in self._places)
-        while workers > wanted:
-            place = self._places.pop()
-            workers -= place.workers
+        """So many workers in all from now on; of the keepers, those stay that have the right number."""
+        sizes = [min(self._most, wanted - first) for first in range(0, wanted, self._most)]
+        pairs = zip(self._places, sizes, strict=False)
+        stay = sum(1 for _ in takewhile(lambda pair: pair[0].workers == pair[1], pairs))
+        for place in self._places[stay:]:
             if place.keeper is not None:
                 self._keepers.end(place.keeper)
-        while workers < wanted:
-            self._places.append(_Place(min(self._most, wanted - workers)))
-            workers += self._places[-1].workers
+        self._places[stay:] = map(_Place, sizes[stay:])
 
     def look(self, now: float) -> list[str]:
         """Starts what is due, and gives what the user is told of those that have ended."""
@@ -110,6 +109,20 @@ def start_keeper(address: str, workers: int, secret: str) -> "subprocess.Popen[s
     with suppress(BrokenPipeError), keeper.stdin:  # it has ended: its exit code tells
         keeper.stdin.write(f"{secret}\n")
     return keeper
+
+
+def keep(address: str, workers: int, secret: str) -> int:
+    """Runs a keeper on this host until it ends, and gives its exit code; both end with the parent of this process.
+
+    Ray's worker processes outlive what started them as long as they do something.
+    """
+    parent = os.getppid()
+    with start_keeper(address, workers, secret) as keeper:
+        while keeper.poll() is None:
+            if os.getppid() != parent:
+                os._exit(1)
+            time.sleep(_LOOK_SECONDS)
+        return keeper.returncode
 
 
 def told_of_end(code: int, host: str, address: str) -> str:

@@ -99,13 +99,13 @@ def _function() -> Callable[[str, int, str], tuple[int, str, str]]:
         import ray
 
         try:
-            from loaderkit._runtime.remote.fleet_process import start_keeper
+            from loaderkit._runtime.remote.fleet_process import keep
         except ImportError as error:
             raise ImportError(
                 f"host {platform.node()} can't import loaderkit: {error}; install it there"
             ) from error
-        with start_keeper(address, workers, secret) as keeper:
-            return keeper.wait(), platform.node(), ray.get_runtime_context().get_node_id()
+        node = ray.get_runtime_context().get_node_id()
+        return keep(address, workers, secret), platform.node(), node
 
     return loaderkit_workers
 

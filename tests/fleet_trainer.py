@@ -5,41 +5,39 @@ import os
 import select
 import selectors
 import socket
-import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
-
-from plain_fleet import PlainWorkers
-from remote_trainer import SECRET, program_of
 
 from loaderkit._runtime.remote.door import Door, Offer
 from loaderkit._runtime.remote.fleet import Fleet
 from loaderkit._runtime.remote.handshake import Session
 from loaderkit._runtime.start.first_messages import pack_parcel
 from loaderkit._runtime.transport.pickling import Packer
+from loaderkit._runtime.worker.program import Program
+from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit._source.description import described
 
+SECRET = b"s" * 32
 PATIENCE_S = 120.0
 
 
 class FleetTrainer:
     """Serves a fleet and its door.
 
-    arrived: the keeper's pid of each worker that was let in, by its connection. told: troubles. refused: hosts and why.
-    asked: where the door was to be opened. later: seconds by which the clock is ahead.
+    arrived: the keeper's pid of each worker that was let in, by its connection. told: troubles. refused: hosts with the
+    reason. asked: where the door was to be opened. later: seconds by which the clock is ahead.
     """
 
-    def __init__(self, workers: Any, secret: bytes = SECRET) -> None:
+    def __init__(self, workers: Any) -> None:
         self.arrived: dict[socket.socket, int] = {}
         self.told: list[str] = []
         self.refused: list[str] = []
         self.asked: list[tuple[str, int]] = []
         self.later = 0.0
-        self._secret = secret
         self.door: Door | None = None
         self.selector = selectors.DefaultSelector()
-        self.fleet = Fleet(workers, secret, open_door=self._open, on_trouble=self.told.append)
+        self.fleet = Fleet(workers, SECRET, open_door=self._open, on_trouble=self.told.append)
         self.selector.register(self.fleet, selectors.EVENT_READ)
 
     def __enter__(self) -> "FleetTrainer":
@@ -58,11 +56,11 @@ class FleetTrainer:
         if self.door is None:
             self.door = Door(
                 (host, port),
-                self._secret,
+                SECRET,
                 on_arrival=self._arrive,
                 on_refusal=lambda why, host: self.refused.append(f"{host}: {why}"),
             )
-            program = program_of(range(4), row_changing=True)
+            program = Program(range(4), (), 7, ReadOptions(), row_changing=True)
             self.door.offer(Offer(pack_parcel(program, Packer()), described(program.source)))
             self.selector.register(self.door, selectors.EVENT_READ)
         return self.door.address
@@ -98,23 +96,3 @@ def ended(pidfds: Sequence[int]) -> bool:
     for pidfd in pidfds:
         os.close(pidfd)
     return all(found)
-
-
-def main() -> None:
-    """A process with a worker and a fork of itself; it prints their pids and waits for its end."""
-    with FleetTrainer(PlainWorkers(1)) as trainer:
-        trainer.until(lambda: trainer.arrived)
-        reads, writes = os.pipe()
-        fork = os.fork()
-        if not fork:
-            trainer.fleet.close()  # as at the end of a program that the fork runs
-            os.write(writes, b"closed")
-            sys.stdin.read()
-            os._exit(0)
-        assert trainer.fleet._child is not None and os.read(reads, 6) == b"closed"
-        print(fork, trainer.fleet._child.process.pid, *trainer.keepers, flush=True)
-        trainer.until(lambda: False)
-
-
-if __name__ == "__main__":
-    main()

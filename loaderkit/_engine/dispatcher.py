@@ -270,7 +270,12 @@ class Dispatcher:
     def _has_room(self, worker: WorkerId) -> bool:
         if worker not in self._elsewhere:
             return len(self._workers[worker]) < self._pace.tasks_ahead()
-        return self._most_elsewhere is None or self._nbytes_elsewhere < self._most_elsewhere
+        return not self.elsewhere_is_full
+
+    @property
+    def elsewhere_is_full(self) -> bool:
+        """Whether workers elsewhere get no further task for want of memory for what they make."""
+        return self._most_elsewhere is not None and self._nbytes_elsewhere >= self._most_elsewhere
 
     def done(self, worker: WorkerId, task: int, attempt: int, result: TaskResult | Discarded) -> bool:
         """A worker has finished a task. False if that attempt isn't the current one: nothing changed."""

@@ -15,6 +15,7 @@ from cache_fakes import Ranges, in_threads, make_index, total_bytes
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from loaderkit._base.system.shared_memory import sending
 from loaderkit._storage.cache import cached_spans, chunk_file, open_chunks
 from loaderkit._storage.cache.cached_spans import CachedSpans
 from loaderkit._storage.cache.chunk_folder import ChunkFolder, lock_without_waiting
@@ -54,6 +55,17 @@ def test_an_epoch_reads_each_byte_once_and_the_next_one_none(tmp_path):
     again, counted = reader(tmp_path, index)
     assert read(again, order[::-1]) == ranges.spans(order[::-1])
     assert counted.calls == 0
+
+
+def test_a_worker_of_another_machine_reads_records_and_keeps_none(tmp_path):
+    """A chunk has records of which most are read by workers of other hosts."""
+    spans, ranges = reader(tmp_path / "cache", make_index())
+    with sending(elsewhere=True):
+        packed = pickle.dumps(spans)
+    elsewhere = pickle.loads(packed)
+    keys = [7, 3, 90]
+    assert read(elsewhere, keys) == ranges.spans(keys) and not (tmp_path / "cache").exists()
+    assert elsewhere._ranges.nbytes == sum(map(len, ranges.spans(keys)))
 
 
 @settings(max_examples=40, deadline=None)

@@ -86,6 +86,15 @@ def goes_to_a_worker() -> bool:
     return getattr(_travel, "outgoing", None) is not None and not _travel.elsewhere
 
 
+def goes_to_another_machine() -> bool:
+    """Whether this thread is pickling for a worker of another machine.
+
+    >>> goes_to_another_machine()
+    False
+    """
+    return getattr(_travel, "outgoing", None) is not None and bool(_travel.elsewhere)
+
+
 @contextlib.contextmanager
 def receiving(descriptors: list[int]) -> Iterator[None]:
     """Provides the descriptors received with a pickle while it is unpickled inside the block, then closes them."""

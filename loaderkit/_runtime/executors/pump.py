@@ -97,6 +97,7 @@ class Pump:
         self._interval = min(self._supervisor.interval, pool.tune_interval or self._supervisor.interval)
         self._crew = pool.crew
         self._door: int | None = None  # the descriptor by which workers of other machines come
+        self._serve_at = 0.0
         self._idle_until = time.monotonic() + IDLE_SECONDS  # without a stream it ends then
         self._blocked: set[WorkerChannel] = set()  # those that are to be told more than their channels take
         self._retired: dict[int, Worker] = {}  # dismissed by themselves; they end soon
@@ -155,7 +156,7 @@ class Pump:
         for key, mask in ready:
             if mask & selectors.EVENT_READ and isinstance(key.data, WorkerChannel):
                 key.data.receive()
-        self._serve_door()
+        self._serve_door(any(key.data is _DOOR for key, _ in ready))
         with pool.lock:
             if pool.poisoned:
                 return
@@ -179,17 +180,18 @@ class Pump:
                 self._look_for_ends()
                 state.changed.notify_all()  # now and then they look for themselves
 
-    def _serve_door(self) -> None:
+    def _serve_door(self, knocked: bool) -> None:
         """Lets in workers of other machines. Without the lock: it computes what they prove."""
-        crew = self._crew
-        if crew is None:
+        crew, now = self._crew, time.monotonic()
+        if crew is None or not (knocked or now >= self._serve_at):
             return
+        self._serve_at = now + _CREW_SECONDS
         if self._door is None:
             self._door = crew.begin()
             if self._door is not None:
                 self._selector.register(self._door, selectors.EVENT_READ, _DOOR)
-        elif not crew.serve(time.monotonic()):
-            with contextlib.suppress(KeyError):  # that pool's loader has closed it
+        elif not crew.serve(now):
+            with contextlib.suppress(KeyError):  # another pool has it, or it is closed
                 self._selector.unregister(self._door)
 
     def _look_after_crew(self) -> None:

@@ -23,6 +23,7 @@ from .remote_worker import RemoteWorker
 _log = logging.getLogger("loaderkit")
 
 _LOOK_SECONDS = 0.4  # from one look at them to the next, at least
+_FULL_LOOKS = 10  # in a row, before it is said that memory is short
 # To arrive, once they are asked for: until then a pool doesn't judge whether it has enough workers.
 _ARRIVE_SECONDS = 60.0
 
@@ -61,6 +62,7 @@ class RemoteCrew:
         self._look_at = self._looked = 0.0
         self._resized = 0.0
         self._attached = False
+        self._full, self._told_full = 0, False  # looks in a row
 
     # --- without the pool's lock --------------------------------------------------------------------------------
 
@@ -165,7 +167,18 @@ class RemoteCrew:
                 state.dispatcher.withdraw(number, task, attempt)
             state.dispatcher.look_again(number)
         self.tell(state)
+        self._warn_of_memory(state)
         return [worker for worker in self.workers.values() if not worker.open]
+
+    def _warn_of_memory(self, state: PoolState) -> None:
+        self._full = self._full + 1 if state.dispatcher.elsewhere_is_full else 0
+        if self._full == _FULL_LOOKS and not self._told_full:
+            self._told_full = True
+            _log.warning(
+                "the %d workers of other machines have work for a quarter of max_memory and get no more: a larger "
+                "max_memory feeds more of them",
+                len(self.workers),
+            )
 
     def left(self, state: PoolState, number: int) -> None:
         """A worker has ended, of whatever kind it was."""

@@ -4,6 +4,7 @@ A chunk that isn't there is fetched once: its lock says that another process is 
 """
 
 import logging
+import math
 import os
 import secrets
 import threading
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._base.system.platform import IN_WORKER
+from loaderkit._base.system.shared_memory import goes_to_another_machine
 from loaderkit._storage.range_reader import RangeReader
 
 from .chunk_file import ChunkFile, ChunkInMemory, open_chunk, write_chunk
@@ -87,7 +89,7 @@ class CachedSpans:
             )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _copy, (self._index, self._ranges, self.cache, self._name)
+        return _copy, (self._index, self._ranges, self.cache, self._name, goes_to_another_machine())
 
     @property
     def waits(self) -> bool:
@@ -377,6 +379,12 @@ def _begin_in_child() -> None:
 os.register_at_fork(after_in_child=_begin_in_child)
 
 
-def _copy(index: ChunkedIndex, ranges: RangeReader, cache: Cache, name: str) -> CachedSpans:
+def _copy(
+    index: ChunkedIndex, ranges: RangeReader, cache: Cache, name: str, elsewhere: bool = False
+) -> CachedSpans:
     # Workers are part of their loader; a copy in any other process is of a loader of its own.
-    return CachedSpans(index, ranges, cache, name if IN_WORKER in os.environ else None)
+    copied = CachedSpans(index, ranges, cache, name if IN_WORKER in os.environ else None)
+    if elsewhere:
+        # Each host would fetch nearly every chunk, for a few of its records: it reads these alone.
+        copied._not_before = math.inf
+    return copied

@@ -181,6 +181,18 @@ def test_workers_elsewhere_outlive_a_pool() -> None:
         assert twins.fleet == fleet
 
 
+@pytest.mark.usefixtures("at_night")
+def test_there_are_as_many_workers_elsewhere_as_there_should_be(caplog: pytest.LogCaptureFixture) -> None:
+    """Those that are too many go without a word, and what they had is done; here there is one at least."""
+    with loader_of("rows", 1, PlainWorkers(3, per_host=1)) as loader, loader_of("rows", 0) as alone:
+        twins = Twins(loader, alone)
+        for wanted in (4, 1, 3):
+            executor_of(loader).resize(wanted)
+            twins.steps_until(lambda wanted=wanted: len(twins.crew.workers) == wanted - 1, f"{wanted} workers")
+            assert twins.its[0].stats().pool.wanted == wanted
+        assert twins.pool.state.lost == 0 and "died" not in caplog.text
+
+
 class Fickle(lk.RangeDataSource):
     """Says in each process that it is another one."""
 

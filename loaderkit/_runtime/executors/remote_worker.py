@@ -19,7 +19,7 @@ from loaderkit._engine.dispatcher import Assignment
 from loaderkit._engine.elsewhere_pace import ElsewherePace
 from loaderkit._engine.stats.counters import WorkerCounters
 from loaderkit._engine.supervisor import Progress
-from loaderkit._engine.task import Discarded, Slot, Target, Task, targets_of
+from loaderkit._engine.task import Discarded, RowsRead, Slot, Target, Task, targets_of
 from loaderkit._runtime.memory.arena import Arena
 from loaderkit._runtime.memory.batch_layout import BatchLayout, pieces, write_seal
 from loaderkit._runtime.remote import frames
@@ -216,22 +216,28 @@ class RemoteWorker(WorkerChannel):
         self._payload = None
         if payload.checksum != payload.expected:
             raise FrameError("rows without their checksum")
-        event = event_of(wire.TASK_FINISHED, payload.result)
-        assert isinstance(event, TaskFinished)
-        if not isinstance(event.result, Discarded):
+        result = payload.event.result
+        if not isinstance(result, Discarded):
             receiving = time.monotonic() - payload.begun
-            self.pace.saw(working=event.result.seconds, receiving=receiving, answered=payload.answered)
+            self.pace.saw(working=result.seconds, receiving=receiving, answered=payload.answered)
         if not payload.dropped:
-            events.append(event)
+            events.append(payload.event)
         return True
 
     def _begin(self, header: RowsHeader) -> "_Payload":
         """Where the bytes behind a header go."""
-        task_id, attempt, nbytes, placed = wire.placed_by(header.result)
+        event = event_of(wire.TASK_FINISHED, header.result)
+        assert isinstance(event, TaskFinished)
+        task_id, attempt, result, _ = event
         given = self._given.pop((task_id, attempt))
         task = given.task
-        targets = targets_of(task)
-        both = [(targets[number], _layout_of(targets[number])) for number in placed]
+        parts = result.parts if isinstance(result, RowsRead) else ()
+        nbytes = 0 if isinstance(result, Discarded) else result.nbytes
+        both = [
+            (target, _layout_of(target))
+            for target, part in zip(targets_of(task), parts, strict=False)  # a failure ends it early
+            if part.in_place
+        ]
         sizes = tuple(size * target.rows for target, layout in both for size in layout.row_nbytes)
         sealed = [(target, layout) for target, layout in both if layout.verify]
         if (sizes, nbytes, len(sealed)) != (header.sizes, header.nbytes, len(header.seals)):
@@ -252,7 +258,7 @@ class RemoteWorker(WorkerChannel):
                     rooms = None  # the output isn't needed any more, or there is no memory for it
                 else:
                     rooms.append(memoryview(self._token(room)).cast("B")[:nbytes])
-        return _Payload(sum(sizes) + nbytes, rooms, self._checksum, header, given.at)
+        return _Payload(sum(sizes) + nbytes, rooms, self._checksum, header.checksum, event, given.at)
 
     def _token(self, slot: Slot | None) -> Any:
         assert slot is not None
@@ -295,7 +301,8 @@ class _Payload:
         nbytes: how many there are.
         rooms: where they go; None: nowhere, and no result is told.
         extend: the checksum of bytes and those before.
-        header: says which it must be.
+        expected: which it must be.
+        event: what is told when all are there.
         given: when the task was.
     """
 
@@ -304,14 +311,14 @@ class _Payload:
         nbytes: int,
         rooms: list[memoryview] | None,
         extend: Checksum,
-        header: RowsHeader,
+        expected: int,
+        event: TaskFinished,
         given: float,
     ) -> None:
-        self.left, self.checksum, self.expected = nbytes, 0, header.checksum
+        self.left, self.checksum, self.expected, self.event = nbytes, 0, expected, event
         self.begun = time.monotonic()
         self.answered = self.begun - given
         self.dropped = dropped = rooms is None and nbytes > 0
-        self.result = header.result
         self._extend = extend
         self._rooms = deque(room for room in rooms or () if len(room))
         self._scratch = memoryview(bytearray(min(nbytes, _CHUNK) if dropped else 0))

@@ -78,7 +78,7 @@ def test_a_keeper_with_the_secret_is_let_in_wherever_its_bytes_are_cut(sizes: li
 
 
 def test_a_program_is_sent_once() -> None:
-    """A keeper that has it names its digest, and gets no part again."""
+    """A keeper that has it says its name, and gets no part again."""
     ours, theirs = trainer(), keeper(program="d")
     talk(ours, theirs)
     assert ours.session is not None and theirs.parts == []

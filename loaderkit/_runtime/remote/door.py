@@ -149,7 +149,7 @@ class Door:
             return refused
         checksum = ours["checksum"] if ours["checksum"] == facts["checksum"] else "crc32"
         parcel = self._offer.parcel
-        return Start(parcel.digest, parcel.parts, {**self._offer.settings, "checksum": checksum})
+        return Start(parcel.name, parcel.parts, {**self._offer.settings, "checksum": checksum})
 
     def _judge(self, answer: dict[str, Any]) -> str | None:
         assert self._offer is not None

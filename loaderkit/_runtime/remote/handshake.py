@@ -39,12 +39,12 @@ class Start:
     """What a trainer gives a keeper that it lets in.
 
     Args:
-        digest: of the program; a keeper that has it isn't sent it again.
+        name: of the program; a keeper that has it isn't sent it again.
         parts: the first messages to a worker, and the contents of the buffers that their pickle refers to.
         settings: further entries of the START, JSON values.
     """
 
-    digest: str
+    name: str
     parts: Sequence[bytes | memoryview]
     settings: dict[str, Any] = field(default_factory=dict)
 
@@ -199,9 +199,9 @@ class TrainerHandshake(_Handshake):
 
     def _send_start(self, start: Start) -> None:
         sizes = [len(part) for part in start.parts]
-        told = {"digest": start.digest, "sizes": sizes, "settings": start.settings}
+        told = {"name": start.name, "sizes": sizes, "settings": start.settings}
         self._send(frames.START, json.dumps(told).encode())
-        if self.facts.get("program") != start.digest:
+        if self.facts.get("program") != start.name:
             self._program = _pieces(start.parts)
 
     def take(self) -> bytes:
@@ -220,7 +220,7 @@ class KeeperHandshake(_Handshake):
         secret: of the loader.
         nonce: `NONCE_NBYTES` random bytes, for this connection only.
         facts: of this host, JSON values of less than `MOST_BEFORE` bytes.
-        program: the digest of the program that this keeper has, "" for none.
+        program: the name of the program that this keeper has, "" for none.
 
     When `started` is there, the keeper has `settings`, and the parts of the program in `parts` unless it has them; it
     starts a worker and calls `answer`.
@@ -229,7 +229,7 @@ class KeeperHandshake(_Handshake):
     def __init__(self, secret: bytes, nonce: bytes, facts: dict[str, Any], program: str) -> None:
         self._nonce = nonce
         self._own = {**facts, "program": program}
-        self.started = ""  # the digest of the program
+        self.started = ""  # the name of the program
         self.parts: list[bytearray] = []
         self.settings: dict[str, Any] = {}
         self._answer: bytes | None = None
@@ -247,12 +247,12 @@ class KeeperHandshake(_Handshake):
         self._send(frames.FACTS, json.dumps(self._own).encode())
         told = _json_object((yield from self._message(frames.START)))
         self.settings = told["settings"]
-        if told["digest"] != self._own["program"]:
+        if told["name"] != self._own["program"]:
             for size in told["sizes"]:
                 self.parts.append(bytearray())
                 while len(self.parts[-1]) < size:
                     self.parts[-1] += yield from self._message(frames.PROGRAM)
-        self.started = told["digest"]
+        self.started = told["name"]
         while self._answer is None:
             yield
         self._send(frames.DESCRIBED, self._answer)

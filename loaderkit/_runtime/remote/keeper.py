@@ -66,17 +66,17 @@ class _Ended(Exception):  # noqa: N818 - it ends a keeper in an orderly way
 class _Program(NamedTuple):
     """What the workers run. descriptors: of the memory that its pickle refers to."""
 
-    digest: str
+    name: str
     packed: bytes
     descriptors: tuple[int, ...]
 
     @classmethod
-    def of(cls, digest: str, parts: Sequence[bytearray]) -> "_Program":
+    def of(cls, name: str, parts: Sequence[bytearray]) -> "_Program":
         descriptors = []
         for part in parts[1:]:
             descriptors.append(anonymous_file("source", len(part)))
             mapped(descriptors[-1], len(part))[:] = part
-        return cls(digest, bytes(parts[0]), tuple(descriptors))
+        return cls(name, bytes(parts[0]), tuple(descriptors))
 
 
 class _Child:
@@ -147,7 +147,7 @@ class _Seat:
         self.connection.connect_ex(address)  # an error is found by the first send
         keeper.selector.register(self.connection, selectors.EVENT_READ, self._on_connection)
         self._silence = Silence(now, SILENCE_SECONDS)
-        program = "" if keeper.program is None else keeper.program.digest
+        program = "" if keeper.program is None else keeper.program.name
         facts = {**host_facts(), "worker": self._number, "keeper": os.getpid()}
         self._handshake = KeeperHandshake(keeper.secret, secrets.token_bytes(NONCE_NBYTES), facts, program)
         self._go_on()

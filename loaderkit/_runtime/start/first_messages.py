@@ -4,7 +4,7 @@ import os
 import pickle
 import sys
 from dataclasses import replace
-from hashlib import blake2b
+from secrets import token_hex
 from typing import Any, NamedTuple
 
 import cloudpickle
@@ -36,10 +36,10 @@ def pack_first_messages(program: Program, packer: Packer) -> tuple[bytes, list[i
 class Parcel(NamedTuple):
     """A program for workers on other machines.
 
-    digest: of the parts. parts: the first messages, and the contents of the buffers that their pickle refers to.
+    name: that no other has. parts: the first messages, and the contents of the buffers that their pickle refers to.
     """
 
-    digest: str
+    name: str
     parts: tuple[bytes | memoryview, ...]
 
 
@@ -57,10 +57,7 @@ def pack_parcel(program: Program, packer: Packer) -> Parcel:
             f"data_source and operations: expected at most {MOST_ELSEWHERE:,} bytes for workers on other machines, "
             f"got {nbytes:,}. Put the data on storage that all machines see, with lk.write, and open it there"
         )
-    digest = blake2b(digest_size=16)
-    for part in parts:
-        digest.update(part)
-    return Parcel(digest.hexdigest(), parts)
+    return Parcel(token_hex(16), parts)
 
 
 def _packed(program: Program, packer: Packer, *, elsewhere: bool) -> tuple[bytes, list[int]]:

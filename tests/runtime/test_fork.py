@@ -1,7 +1,11 @@
 """Children that the user forks: they can't use the iterator, and what ends in them is nothing of ours."""
 
+from pathlib import Path
+
 import pytest
 from child_scripts import run
+
+HERE = Path(__file__).parent
 
 FORKED = """
 import gc, os, sys, warnings
@@ -88,3 +92,51 @@ def test_a_forked_child_touches_nothing_of_the_trainer(tmp_path):
 def test_a_forked_child_touches_nothing_of_the_trainers_threads(tmp_path):
     """The same with threads, of which the child has none."""
     assert run(tmp_path, FORKED, "thread") == "all its own\n"
+
+
+ELSEWHERE = """
+import gc, os, socket, sys
+sys.path[:0] = sys.argv[1:]
+os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
+import loaderkit as lk
+from internals import executor_of
+from plain_fleet import PlainWorkers
+
+loader = lk.DataLoader(data_source=range(10**6), sampler=lk.SequentialSampler(10**6), operations=[lk.Batch(10)],
+                       worker_count=1, remote_workers=PlainWorkers(1))
+it = iter(loader)
+
+def elsewhere(it):
+    return {worker.number for worker in it.stats().pool.workers if worker.kind == "remote"}
+
+while not (before := elsewhere(it)):
+    next(it)
+if (pid := os.fork()) == 0:
+    try:
+        with iter(loader) as own:
+            for _ in range(100):
+                next(own)
+            assert not elsewhere(own)
+        loader.close()
+        del it, own, loader
+        gc.collect()
+        os._exit(0)
+    finally:
+        os._exit(1)
+assert os.waitpid(pid, 0)[1] == 0
+for _ in range(100):
+    next(it)
+assert elsewhere(it) == before
+with socket.create_connection(executor_of(loader).crew.recruiter._door.address, 10.0) as stranger:
+    stranger.sendall(b"not a keeper")
+    assert stranger.recv(1) == b""  # the door has heard it, and closed the connection
+loader.close()
+print("all its own")
+"""
+
+
+@pytest.mark.slow
+def test_a_forked_child_touches_no_worker_of_another_machine(tmp_path):
+    """It has none of its own; the trainer's stay, and its port goes on to hear."""
+    paths = (HERE, HERE.parent, HERE.parents[1])
+    assert run(tmp_path, ELSEWHERE, *paths) == "all its own\n"

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from loaderkit._base.system.platform import dying_with_parent_thread
 from loaderkit._runtime.start.driver import LOST, READY, Event, Inbox, run, tell
-from loaderkit._runtime.start.launch import PACKAGES
+from loaderkit._runtime.start.launch import PACKAGES, how_it_ended
 from loaderkit._runtime.transport import wire
 
 from .keeper import LONELY, REFUSED
@@ -134,7 +134,7 @@ def told_of_end(code: int, host: str, address: str) -> str:
             f"host {host} gets no answer from this process at {address}. Allow connections to that port, and if hosts "
             "know this one by another address, give it: listen=, advertise="
         )
-    return f"what starts workers on host {host} has ended with exit code {code}; its output says why"
+    return f"what starts workers on host {host} has ended with {how_it_ended(code)}; its output may say why"
 
 
 def serve(make: Callable[[dict[str, Any]], Keepers]) -> None:

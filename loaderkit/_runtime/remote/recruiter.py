@@ -1,10 +1,11 @@
 """Finds workers of other machines for the pools of one loader: the secret, the port and the fleet outlive each pool.
 
 One pool at a time has what is found; the latest that asked. Keepers whose pool has ended dial again, and come to the
-next.
+next. A fork of the trainer has none: it shares the port and the fleet's channel, and leaves both alone.
 """
 
 import contextlib
+import os
 import secrets
 import selectors
 import socket
@@ -44,6 +45,7 @@ class Recruiter:
 
     def __init__(self, wanted: RemoteWorkers) -> None:
         self.wanted = wanted
+        self._trainer = os.getpid()
         self._lock = threading.Lock()
         self._secret = secrets.token_bytes(32)
         self._owner: object = None
@@ -83,11 +85,13 @@ class Recruiter:
 
     @property
     def closed(self) -> bool:
-        """Whether the loader has ended."""
-        return self._asked_to_close
+        """Whether the loader has ended, or this is a fork of its process."""
+        return self._asked_to_close or os.getpid() != self._trainer
 
     def resize(self, owner: object, workers: int) -> None:
         """Another number of workers is wanted from now on."""
+        if self.closed:
+            return
         with self._held():
             if self._owner is owner and self._fleet is not None:
                 self._fleet.resize(workers)
@@ -106,15 +110,19 @@ class Recruiter:
 
     def detach(self, owner: object) -> None:
         """The owner needs no workers any more."""
+        if self.closed:
+            return
         with self._held():
             if self._owner is owner:
                 self._owner = self._offer = None
-                if self._door is not None and not self._closed:
+                if self._door is not None:
                     self._door.offer(None)
 
     def close(self) -> None:
         """Ends fleet and keepers; may be called from anywhere, the garbage collector included."""
         self._asked_to_close = True
+        if os.getpid() != self._trainer:
+            return
         if not self._lock.acquire(blocking=False):
             return  # who has the lock looks when it has let go
         try:

@@ -17,6 +17,7 @@ LIBRARIES: dict[str, tuple[str, ...] | None] = {
     "webdataset": ("webdataset", "webdataset"),
     "obstore": ("obstore", "obstore"),
     "litdata": ("litdata", "litdata"),
+    "ray": ("ray", "ray"),
     "streaming": ("mosaicml-streaming with all it imports", "streaming", "transformers", "torchvision"),
 }
 

@@ -1,7 +1,8 @@
 """loaderkit as a contender.
 
 Options of a contender: `source` names one of the pipeline's sources instead of "loaderkit"; `transforms` one of its
-lists of loaderkit's own transforms instead of the steps; `reads_in_flight` is `ReadOptions(num_threads=...)`.
+lists of loaderkit's own transforms instead of the steps; `reads_in_flight` is `ReadOptions(num_threads=...)`; `remote`
+is the number of workers on other hosts, which are this one, `delay_s` as their `WorkersHere` has it.
 """
 
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from contextlib import contextmanager
 
 import loaderkit as lk
 from benchmarks.contender import Contender
+from benchmarks.hosts_here import WorkersHere, findable
 from benchmarks.pipeline import Draw, Pipeline
 
 # The package imports a name when it is first asked for: here, before any clock starts.
@@ -30,12 +32,16 @@ def make_loader(pipeline: Pipeline, contender: Contender) -> lk.DataLoader:
     )
     if pipeline.batch is not None:
         operations.append(lk.Batch(pipeline.batch))
+    remote = contender.options.get("remote")
+    if remote is not None:
+        findable()
     return lk.DataLoader(
         data_source=source,
         sampler=lk.IndexSampler(len(source), shuffle=pipeline.shuffle, seed=pipeline.seed, num_epochs=None),
         operations=operations,
         worker_count=contender.workers,
         worker_kind=contender.kind,
+        remote_workers=None if remote is None else WorkersHere(remote, contender.options["delay_s"]),
         read_options=lk.ReadOptions(num_threads=contender.options.get("reads_in_flight", 0)),
     )
 

@@ -29,12 +29,13 @@ class FleetTrainer:
     reason. asked: where the door was to be opened. later: seconds by which the clock is ahead.
     """
 
-    def __init__(self, workers: Any) -> None:
+    def __init__(self, workers: Any, source: Any = range(4)) -> None:
         self.arrived: dict[socket.socket, int] = {}
         self.told: list[str] = []
         self.refused: list[str] = []
         self.asked: list[tuple[str, int]] = []
         self.later = 0.0
+        self._source = source
         self.door: Door | None = None
         self.selector = selectors.DefaultSelector()
         self.fleet = Fleet(workers, SECRET, open_door=self._open, on_trouble=self.told.append)
@@ -60,7 +61,7 @@ class FleetTrainer:
                 on_arrival=self._arrive,
                 on_refusal=lambda why, host: self.refused.append(f"{host}: {why}"),
             )
-            program = Program(range(4), (), 7, ReadOptions(), row_changing=True)
+            program = Program(self._source, (), 7, ReadOptions(), row_changing=True)
             self.door.offer(Offer(pack_parcel(program, Packer()), described(program.source)))
             self.selector.register(self.door, selectors.EVENT_READ)
         return self.door.address

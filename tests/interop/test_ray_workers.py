@@ -47,6 +47,37 @@ def parent(pid):
         return int(file.read().rpartition(")")[2].split()[1])
 
 
+class OnlyHere:
+    """Can't be read where a variable is set, as on other hosts."""
+
+    def __len__(self):
+        if "ELSEWHERE" in os.environ:
+            raise FileNotFoundError("no such file")
+        return 4
+
+    def __getitem__(self, key):
+        return key
+
+    def fingerprint(self):
+        return {}
+
+
+@pytest.mark.slow
+def test_a_refused_host_is_left_out(at_night, nodes, monkeypatch):
+    """One keeper tries each host once, and one that joins later."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    elsewhere = {"env_vars": {"ELSEWHERE": "1"}}
+    workers = lk.interop.ray.Workers(
+        2, per_host=2, num_cpus=0.5, runtime_env=elsewhere, address=nodes.address
+    )
+    with FleetTrainer(workers, OnlyHere()) as trainer:
+        trainer.until(lambda: len(trainer.refused) == 2)
+        tell(nodes, "kill")
+        tell(nodes, "add")
+        trainer.until(lambda: len(trainer.refused) == 3)
+        assert all("no such file" in refused for refused in trainer.refused) and trainer.told == []
+
+
 @pytest.mark.slow
 def test_workers_follow_the_cluster(at_night, nodes, monkeypatch):
     """What started them is killed, a node is killed, another one comes, more and fewer are wanted, the head is lost.

@@ -188,7 +188,9 @@ def test_there_are_as_many_workers_elsewhere_as_there_should_be(caplog: pytest.L
         twins = Twins(loader, alone)
         for wanted in (4, 1, 3):
             executor_of(loader).resize(wanted)
-            twins.steps_until(lambda wanted=wanted: len(twins.crew.workers) == wanted - 1, f"{wanted} workers")
+            twins.steps_until(
+                lambda wanted=wanted: len(twins.crew.workers) == wanted - 1, f"{wanted} workers"
+            )
             assert twins.its[0].stats().pool.wanted == wanted
         assert twins.pool.state.lost == 0 and "died" not in caplog.text
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from loaderkit._runtime.remote.fleet_process import serve, start_keeper, told_of_end
-from loaderkit.errors import ClusterError
 
 HOST = "127.0.0.1"
 
@@ -36,7 +35,7 @@ class PlainKeepers:
         if "fail" in settings and not os.path.exists(settings["once"]):
             with open(settings["once"], "w") as file:
                 file.write(settings["fail"])
-            raise ClusterError(settings["fail"])
+            raise ValueError(settings["fail"])
         self.secret = settings["secret"]
         self.running: dict[subprocess.Popen[str], str] = {}
 

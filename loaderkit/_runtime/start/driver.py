@@ -158,7 +158,7 @@ def run(drive: Callable[[dict[str, Any], Inbox, socket.socket], None]) -> None:
     """Runs a process that talks to a cluster, until the caller ends it.
 
     Args:
-        drive: takes the settings, the messages behind them, and the channel for events; its ClusterError is sent.
+        drive: takes the settings, the messages behind them, and the channel for events; its error is sent.
     """
     channel, caller = map(int, sys.argv[1:])
     os.set_inheritable(channel, False)
@@ -180,9 +180,13 @@ def run(drive: Callable[[dict[str, Any], Inbox, socket.socket], None]) -> None:
         drive(settings, inbox, connection)
     except (ConnectionError, StopIteration):
         pass  # the caller has ended
-    except ClusterError as error:
+    except Exception as error:  # noqa: BLE001 - of the cluster's library it may be any
+        told = str(error)
+        if not isinstance(error, ClusterError):
+            traceback.print_exc()
+            told = f"the process that talks to the cluster raised {type(error).__name__}: {told}"
         with contextlib.suppress(ConnectionError):
-            tell(connection, Event(FAILED, -1, str(error).encode()))
+            tell(connection, Event(FAILED, -1, told.encode(errors="replace")))
             time.sleep(_END_SECONDS)  # the caller closes it, and `listen` ends this process
     except BaseException:  # noqa: BLE001 - prints it as the interpreter does, but doesn't wait for threads
         traceback.print_exc()

@@ -1,11 +1,13 @@
 """What a process on Ray takes of its host, and on which cluster: what `Tasks` and `Workers` share."""
 
 import importlib.util
+import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from loaderkit._base.extras import missing_library
+from loaderkit._base.notes import text_of
 
 _ADVICE = "'auto' for the cluster of this machine, or HOST:PORT of its head"
 
@@ -30,6 +32,12 @@ class Reservation:
             raise ValueError(f"other_cpus: expected 'refuse' or 'warn', got {self.other_cpus!r:.80}")
         if "://" in self.address or self.address in ("", "local"):
             raise ValueError(f"address: expected {_ADVICE}, got {self.address!r:.80}")
+
+        try:
+            pickle.dumps(dict(self.runtime_env or {}))
+        except Exception as error:
+            told = f"expected paths, texts and numbers, got {self.runtime_env!r:.80}"
+            raise ValueError(f"runtime_env: {told}: {text_of(error)}") from error
 
     def settings(self) -> dict[str, Any]:
         """Of the process that talks to Ray."""

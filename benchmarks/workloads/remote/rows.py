@@ -19,7 +19,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from benchmarks import contender as by
 from benchmarks.benchmark import Benchmark, Comparison, Metrics, Size, shortening, speedup
 from benchmarks.contender import Contender
 from loaderkit._runtime.remote.frames import KEY_NBYTES, ROWS, Opener, Sealer, checksum_named, fast_checksum
@@ -175,7 +174,7 @@ def measure(contender: Contender, size: Size) -> Metrics:
     return metrics
 
 
-OURS, RAY = by.ours(label="connections"), Contender("Ray's object store", "ray")
+OURS, RAY = Contender("loaderkit's connections", "loaderkit"), Contender("Ray's object store", "ray")
 
 
 def comparisons() -> Iterator[Comparison]:

@@ -109,10 +109,9 @@ ATTRIBUTES: Mapping[str, str] = _of_each(
         "PyGrainCheckpointRestore": "lk.CheckpointRestore",
         "MultiprocessingOptions": "worker_count=... and prefetch_batches=... of lk.DataLoader",
         "SharedMemoryDataSource": "lk.InMemoryDataSource",
-        "MapDataset": "lk.DataLoader, which takes a Grain MapDataset as its data_source",
-        "IterDataset WebLoader": "lk.DataLoader",
+        "MapDataset IterDataset": "lk.Dataset, whose steps have these names; loaderkit.interop.grain has Grain's own",
+        "WebLoader": "lk.DataLoader",
         # PyTorch's data sets, samplers and batching
-        "Dataset": "any object with __len__ and __getitem__, passed as data_source=",
         "IterableDataset": "an object with __len__ and __getitem__: records are read by number, in any order; "
         "a loader as torch's IterableDataset is loaderkit.interop.torch.LoaderDataset",
         "TensorDataset": "lk.ArrayDataSource",
@@ -185,6 +184,28 @@ SOURCE_METHODS: Mapping[str, str] = _of_each(
         "concatenate": "lk.ConcatDataSource([source, other])",
         "interleave": "lk.interleave(sources, cycle_length=..., block_length=..., num_epochs=1)",
         "mix": "lk.mix({name: source}, weights={name: weight})",
+    }
+)
+
+
+# step of a chain in other libraries -> what to write instead
+STEPS: Mapping[str, str] = _of_each(
+    {
+        "prefetch": ".loader(prefetch_batches=...)",
+        "mp_prefetch num_parallel_calls": ".loader(worker_count=...)",
+        "to_iter_dataset as_numpy_iterator": ".loader(), or iter(ds)",
+        "with_options options": "the arguments of .loader()",
+        "source from_source from_tensor_slices from_dict from_list": "lk.Dataset(source)",
+        "concatenate concatenate_datasets": "lk.Dataset.concat([ds, other])",
+        "interleave_datasets sample_from_datasets": "lk.Dataset.mix({name: ds}, weights)",
+        "unbatch unbatched": ".flat_map(function)",
+        "batched padded_batch group_by_length": ".batch(n), or .batch(lk.PadBatch(...))",
+        "enumerate": ".map_with_index(function)",
+        "device_put": "lk.device_iterator(iter(ds.loader()), sharding)",
+        "set_epoch epoch": ".loader().epoch(e)",
+        "save get_state set_state": "get_state() and set_state(state) of iter(ds.loader())",
+        "data_source sampler operations": "nothing: .loader() has them, and describe() shows them",
+        "worker_count num_workers": ".loader(worker_count=...)",
     }
 )
 
@@ -268,6 +289,20 @@ def refuse_foreign_method(owner: object, name: str) -> Never:
     AttributeError: 'list' object has no attribute 'state_dict'; use instead: get_state() of iter(loader), or ...
     """
     _refuse_attribute(owner, name, METHODS)
+
+
+def refuse_foreign_step(owner: object, name: str) -> Never:
+    """Raises AttributeError for a step that a chain doesn't have, with ours in its place if known.
+
+    Args:
+        owner: the chain.
+        name: the attribute that was looked up.
+
+    >>> refuse_foreign_step([], "prefetch")
+    Traceback (most recent call last):
+    AttributeError: 'list' object has no attribute 'prefetch'; use instead: .loader(prefetch_batches=...)
+    """
+    _refuse_attribute(owner, name, STEPS)
 
 
 def refuse_foreign_source_method(owner: object, name: str) -> Never:

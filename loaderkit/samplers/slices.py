@@ -28,6 +28,11 @@ from .protocol import (
 )
 
 
+def _theirs(find: Callable[[Sampler], Any]) -> Any:
+    """The sampler's own, where it has it."""
+    return property(lambda self: find(self.sampler))
+
+
 @dataclass(frozen=True)
 class SliceSampler(BulkSampler):
     """The indices from `start` to `stop` of another sampler, counted from 0 again: what `take` and `skip` read.
@@ -68,11 +73,6 @@ class SliceSampler(BulkSampler):
         self._set(start=start, stop=stop, shard_options=getattr(self.sampler, "shard_options", None))
 
     @property
-    def seed(self) -> int | None:  # type: ignore[override]  # read-only
-        """The sampler's."""
-        return seed_of(self.sampler)
-
-    @property
     def _limit(self) -> int:
         return ENDLESS if self.stop is None else self.stop - self.start
 
@@ -85,16 +85,6 @@ class SliceSampler(BulkSampler):
         """
         return record_keys_of(self.sampler, self._checked(indices) + self.start)
 
-    @property
-    def min_records(self) -> int:
-        """The sampler's."""
-        return min_records_of(self.sampler)
-
-    @property
-    def random_parts(self) -> list[range]:
-        """The sampler's."""
-        return random_parts_of(self.sampler)
-
     def fingerprint(self) -> dict[str, object]:
         """What a saved state keeps of this sampler, as JSON values.
 
@@ -106,12 +96,19 @@ class SliceSampler(BulkSampler):
         inside = fingerprint_with_stages(self.sampler)
         return {"kind": "SliceSampler", "start": self.start, "stop": self.stop, "sampler": inside}
 
+    seed = _theirs(seed_of)
+    min_records = _theirs(min_records_of)
+    random_parts = _theirs(random_parts_of)
+
     # --- the optional members of the sampler, where it has them; samplers/optional.py reads them -----------------
 
-    @property
-    def shuffle(self) -> bool:
-        """Whether the sampler shuffles."""
-        return bool(getattr(self.sampler, "shuffle", False))
+    shuffle = _theirs(lambda sampler: bool(getattr(sampler, "shuffle", False)))
+    window = _theirs(lambda sampler: window_of(sampler)[0] or None)
+    chunk = _theirs(lambda sampler: window_of(sampler)[1] or None)
+    batch = _theirs(batch_of)
+    part_lengths = _theirs(part_lengths_of)
+    components = _theirs(lambda sampler: getattr(components_of(sampler), "samplers", None))
+    offsets = _theirs(lambda sampler: getattr(components_of(sampler), "offsets", None))
 
     @property
     def next_uses(self) -> Callable[..., Int64Array] | None:
@@ -126,41 +123,9 @@ class SliceSampler(BulkSampler):
         return next_uses
 
     @property
-    def window(self) -> int | None:
-        """The sampler's."""
-        return window_of(self.sampler)[0] or None
-
-    @property
-    def chunk(self) -> int | None:
-        """The sampler's."""
-        return window_of(self.sampler)[1] or None
-
-    @property
     def lanes(self) -> int:
         """The sampler's; 1 where the slice begins within a batch."""
         return lanes_of(self.sampler) if self.start % (batch_of(self.sampler) or 1) == 0 else 1
-
-    @property
-    def batch(self) -> int | None:
-        """The sampler's."""
-        return batch_of(self.sampler)
-
-    @property
-    def part_lengths(self) -> Int64Array | None:
-        """The sampler's."""
-        return part_lengths_of(self.sampler)
-
-    @property
-    def components(self) -> Any:
-        """The sampler's."""
-        mixed = components_of(self.sampler)
-        return None if mixed is None else mixed.samplers
-
-    @property
-    def offsets(self) -> Any:
-        """The sampler's."""
-        mixed = components_of(self.sampler)
-        return None if mixed is None else mixed.offsets
 
     @property
     def component_numbers(self) -> Callable[[Int64Array], Int64Array] | None:

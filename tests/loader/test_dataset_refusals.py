@@ -73,13 +73,13 @@ REFUSED = {
     **{
         step: {
             "map_with_index": "lk.MapDataSource",
-            f"filter {CHANGING}": "lk.offline.filtered chooses record keys once",
+            f"filter {CHANGING}": "lk.offline.filtered",
         }
         for step in CHOOSING.split()
     },
     "cache": {
         "map_with_index": "lk.MapDataSource",
-        f"filter {CHANGING}": "lk.offline.filtered chooses record keys once",
+        f"filter {CHANGING}": "lk.offline.filtered",
         "random_map": "write .random_map() behind .cache()",
         "repeat": "write .cache() before .repeat()",
         "mix interleave": "write .cache() behind the parts",
@@ -109,6 +109,7 @@ NOT_IN_A_PART = {
 }
 OF_RECORDS = {"shuffle": "shuffle", "repeat": "parts are records", "mix interleave": "last"}
 REFUSED |= dict.fromkeys(("concat", "zip", "interleave"), NOT_IN_A_PART | OF_RECORDS)
+REFUSED["interleave"] = {**REFUSED["interleave"], "repeat": "give num_epochs="}
 REFUSED["mix"] = NOT_IN_A_PART
 SHOWN = {"slice": "[a:b:c]"}
 
@@ -227,6 +228,16 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ),
         ValueError,
         "give lanes= to lk.Dataset.mix",
+    ),
+    "lanes of a mixture without a window": (
+        lambda: lk.Dataset.mix({"a": lk.Dataset(Chunked(range(12))).shuffle().repeat()}, seed=0, lanes=2),
+        ValueError,
+        "expected window= in .shuffle() of 'a'",
+    ),
+    "lanes of a mixture without a batch": (
+        lambda: lk.Dataset.mix({"a": ds.shuffle().repeat()}, seed=0, lanes=2).loader(),
+        ValueError,
+        "expected .batch() in the chain, got none",
     ),
     "lanes without a window": (lambda: ds.shuffle(0, lanes=2), ValueError, "expected window= too"),
     "lanes without a batch": (

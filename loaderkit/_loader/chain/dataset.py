@@ -45,7 +45,7 @@ from loaderkit.transforms.operations import Operation, as_operations
 from loaderkit.transforms.pack import Pack
 from loaderkit.transforms.window_shuffle import WindowShuffle
 
-from .form import Form, step_of
+from .form import STEPS, Form, step_of
 from .parts import JoinedParts
 from .text import called, table_of
 
@@ -125,14 +125,14 @@ class Dataset(Generic[T_co]):
 
     # --- operations ---------------------------------------------------------------------------------------------------
 
-    def _with(self, kind: Callable[..., Transformation], function: Any, /, **options: Any) -> Dataset[Any]:
+    def _with(self, kind: type[Transformation], function: Any, /, **options: Any) -> Dataset[Any]:
         given = {name: value for name, value in options.items() if value is not None}
         if not isinstance(function, Transformation):
             op = kind(function, **given)
-        elif given or not isinstance(function, kind):  # type: ignore[arg-type]  # kinds are classes
+        elif given or not isinstance(function, kind):
             step, [name] = step_of(function), [*given] or [""]
             raise TypeError(
-                f".{_STEPS[kind]}(): expected a function or a {kind.__name__}{' alone' * bool(given)}, got {function!r}"
+                f".{STEPS[kind]}(): expected a function or a {kind.__name__}{' alone' * bool(given)}, got {function!r}"
                 + (
                     f" and {name}; give {name} to the operation"
                     if given
@@ -141,7 +141,7 @@ class Dataset(Generic[T_co]):
             )
         else:
             op = function
-        return self._then(self._form.with_operation(op), _STEPS[kind], function, **given)
+        return self._then(self._form.with_operation(op), STEPS[kind], function, **given)
 
     @overload
     def map(self, function: Map) -> Dataset[Any]: ...
@@ -511,16 +511,3 @@ def _joined(step: str, parts: Any) -> tuple[Any, JoinedParts]:
 
 def _values(parts: Any) -> Iterable[Any]:
     return parts.values() if isinstance(parts, Mapping) else parts
-
-
-_STEPS: dict[Any, str] = {
-    Map: "map",
-    RandomMap: "random_map",
-    MapWithIndex: "map_with_index",
-    Filter: "filter",
-    FlatMap: "flat_map",
-    Window: "window",
-    WindowShuffle: "window_shuffle",
-    Pack: "pack",
-    Batch: "batch",
-}

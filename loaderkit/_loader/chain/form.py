@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from loaderkit.transforms.base import (
     FlatMap,
     Map,
     MapWithIndex,
+    RandomMap,
     Transformation,
     Window,
     draws,
@@ -38,13 +39,6 @@ from loaderkit.transforms.window_shuffle import WindowShuffle
 from .refusals import check_order
 
 
-class Shuffle(NamedTuple):
-    """window: chunks of a lane that are mixed at a time, None for all records. lanes: of a global batch."""
-
-    window: int | None
-    lanes: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Form:
     """The lowered form of a chain; each step makes another one, or is refused.
@@ -55,7 +49,9 @@ class Form:
         steps: names of all steps. "limit" is a take of batches, "chosen" stands for the shuffle of a choice.
         operations: on the elements, in order.
         seed: of the stream.
-        shuffle: the order of epochs; None for the source's.
+        shuffle: whether each epoch has an order of its own.
+        window: chunks that it mixes at a time, None for all records.
+        lanes: into how many parts a step of all hosts is cut, of a shuffle or a mixture.
         num_epochs: how many; 1 before repeat.
         mixed: gives the sampler of several parts, of (seed, indices of a step); None for epochs of the source.
         start, stop: the part of the sampler's indices that is taken.
@@ -68,7 +64,9 @@ class Form:
     steps: tuple[str, ...] = ()
     operations: tuple[Transformation, ...] = ()
     seed: int | None = None
-    shuffle: Shuffle | None = None
+    shuffle: bool = False
+    window: int | None = None
+    lanes: int = 1
     num_epochs: int | None = 1
     mixed: Callable[[int | None, int | None], Sampler] | None = None
     start: int = 0
@@ -101,46 +99,40 @@ class Form:
         """Whether an operation draws."""
         return any(map(draws, self.operations))
 
-    def sampler(self, seed: int | None = None, batch: int | None = None, lanes: int = 1) -> Sampler:
+    def sampler(self, seed: int | None = None, batch: int | None = None) -> Sampler:
         """Which record each index reads.
 
         Args:
             seed: where the chain has none.
-            batch: the indices of a step.
-            lanes: of the mixture that it is a part of.
+            batch: the indices of a step, which count where there are lanes.
         """
         seed = self.seed if self.seed is not None else seed
-        made = self._epochs(seed, batch, lanes) if self.mixed is None else self.mixed(seed, batch)
+        if self.lanes > 1 and batch is None:
+            raise ValueError(f"lanes={self.lanes}: expected .batch() in the chain, got none; write .batch(n)")
+        batch = batch if self.lanes > 1 else None
+        made = self._epochs(seed, batch) if self.mixed is None else self.mixed(seed, batch)
         return SliceSampler(made, self.start, self.stop) if self.start or self.stop is not None else made
 
-    def _epochs(self, seed: int | None, batch: int | None, lanes: int) -> Sampler:
-        records, how = len(self.source), self.shuffle
-        if how is None or (how.window is None and lanes == 1):
-            return IndexSampler(records, shuffle=how is not None, num_epochs=self.num_epochs, seed=seed)
-        lanes, chunk = max(lanes, how.lanes), advised_chunk(self.source)
-        if lanes > 1 and batch is None:
-            raise ValueError(f"lanes={lanes}: expected .batch() in the chain, got none; write .batch(n)")
-        if how.window is None and chunk is not None:
-            raise ValueError(
-                f".shuffle(): expected window= in a part of a mixture of {lanes} lanes, whose source is read by chunks "
-                f"of {chunk} records, got none; give for example window=8"
-            )
+    def _epochs(self, seed: int | None, batch: int | None) -> Sampler:
+        records, often = len(self.source), self.num_epochs
+        if self.window is None and self.lanes == 1:
+            return IndexSampler(records, shuffle=self.shuffle, num_epochs=often, seed=seed)
         if seed is None:
             raise ValueError(".shuffle(): expected a seed, got none; write .shuffle(seed=0)")
         return ChunkSampler(
             records,
             # Windows of one record where there are no chunks: the order is then a shuffle of all records.
-            chunk=min(chunk or 1, records),
-            window=how.window or 1,
-            lanes=lanes,
-            batch=batch if lanes > 1 else None,
-            num_epochs=self.num_epochs,
+            chunk=min(advised_chunk(self.source) or 1, records),
+            window=self.window or 1,
+            lanes=self.lanes,
+            batch=batch,
+            num_epochs=often,
             seed=seed,
         )
 
     def length(self) -> int | None:
         """How many indices there are, None where there is no end; the order needs no seed for it."""
-        return length_of(self.sampler(seed=0, batch=self.shuffle.lanes if self.shuffle else 1))
+        return length_of(self.sampler(seed=0, batch=self.lanes))
 
     def steps_in_all(self) -> int | None:
         """The steps of a loader in one process, None without end; where rows change their number, of their records."""
@@ -154,7 +146,7 @@ class Form:
     def check_ready(self) -> None:
         """Raises ValueError where a loader can't be made: without a seed that is needed, or of changed sources."""
         needs = next((repr(op) for op in self.operations if draws(op)), None)
-        needs = ".shuffle()" if self.shuffle is not None else needs
+        needs = ".shuffle()" if self.shuffle else needs
         if self.seed is None and needs is not None:
             raise ValueError(f"{needs}: expected a seed in the chain, got none; write .seed(0) behind it")
         for source, length in self.lengths:
@@ -186,7 +178,7 @@ class Form:
                 f".shuffle(lanes={lanes}): expected window= too, got none; give for example window=8"
             )
         made = self._seeded("shuffle", seed)._without("chosen")
-        return made._then("shuffle", shuffle=Shuffle(window, lanes))
+        return made._then("shuffle", shuffle=True, window=window, lanes=lanes)
 
     def with_seed(self, seed: Any) -> Form:
         """Of random operations and of a shuffle without a seed of its own."""
@@ -230,7 +222,7 @@ class Form:
             chosen = range(len(self.source))[which]
             if not chosen:
                 raise _nothing(step, len(self.source))
-            if self.shuffle is None:
+            if not self.shuffle:
                 if len(chosen) == len(self.source) and chosen.step == 1:
                     return self._then(step)
                 return self._then(step, source=SubsetDataSource(self.source, chosen))
@@ -253,7 +245,7 @@ class Form:
             record_keys = np.arange(record_keys.start, record_keys.stop, record_keys.step)
         if np.ndim(record_keys) and not len(record_keys):
             raise _nothing("select", len(self.source))
-        if self.shuffle is None:
+        if not self.shuffle:
             return self._then("select", source=SubsetDataSource(self.source, record_keys))
         places = check_keys(record_keys, len(self.source), self.source)
         return self._chosen("select", record_keys_of(self._first_epoch("select"), places))
@@ -267,7 +259,7 @@ class Form:
 
     def _chosen(self, step: str, keys: Any) -> Form:
         made = self._without("shuffle", "chosen")
-        return made._then(step, source=SubsetDataSource(self.source, keys), shuffle=None)
+        return made._then(step, source=SubsetDataSource(self.source, keys), **_IN_ORDER)
 
     def _limited(self, count: Any) -> Form:
         check_order("limit", self.steps)
@@ -320,19 +312,24 @@ def step_of(op: Transformation) -> str:
     """
     if draws(op) and not isinstance(op, Window):
         return "random_map"
-    return next(name for kind, name in _STEPS.items() if isinstance(op, kind))
+    return next(name for kind, name in STEPS.items() if isinstance(op, kind))
 
 
-_STEPS: dict[type[Transformation], str] = {
+# The step of each kind of operation; a subclass stands before its base.
+STEPS: dict[type[Transformation], str] = {
     Pack: "pack",
     WindowShuffle: "window_shuffle",
     Window: "window",
     Map: "map",
+    RandomMap: "random_map",
     MapWithIndex: "map_with_index",
     Filter: "filter",
     FlatMap: "flat_map",
     Batch: "batch",
 }
+
+
+_IN_ORDER: dict[str, Any] = {"shuffle": False, "window": None, "lanes": 1}
 
 
 def mapped(source: Any, maps: Any) -> Any:

@@ -7,10 +7,12 @@ follows from its name, the operation's number in it and the index, so other part
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from loaderkit._order.mixing import component_seed
+from loaderkit._source.optional import advised_chunk
 from loaderkit.samplers import InterleavedSampler, MixedSampler, Sampler
 from loaderkit.sources import ConcatDataSource, MapDataSource, ZipDataSource
 from loaderkit.sources.id_column import IdColumnDataSource
@@ -97,24 +99,25 @@ class JoinedParts:
         assert self._names is not None
         parts = dict(zip(self._names, self._forms, strict=True))
         starts = [0]
-        for name, form in parts.items():
+        for name, form in [*parts.items()]:
             starts.append(starts[-1] + len(form.source))
             _check_part(name, form, seed, lanes, options["when_exhausted"])
+            parts[name] = replace(form, lanes=lanes)
         offsets = dict(zip(parts, starts))
 
         def sampler(seed: int | None, batch: int | None) -> Sampler:
             own = {name: None if seed is None else component_seed(seed, name) for name in parts}
             return MixedSampler(
-                {name: form.sampler(own[name], lanes, lanes) for name, form in parts.items()},
+                {name: form.sampler(own[name], lanes) for name, form in parts.items()},
                 seed=seed,
                 offsets=offsets,
                 lanes=lanes,
-                batch=batch if lanes > 1 else None,
+                batch=batch,
                 **options,
             )
 
         sampler(seed, lanes)
-        return self._in_turn(id_key, mixed=sampler, seed=seed)
+        return self._in_turn(id_key, mixed=sampler, seed=seed, lanes=lanes)
 
 
 def _named(part: str | int, record: Any) -> tuple[str | int, Any]:
@@ -122,20 +125,25 @@ def _named(part: str | int, record: Any) -> tuple[str | int, Any]:
 
 
 def _check_part(name: str, form: Form, seed: int | None, lanes: int, when_exhausted: Any) -> None:
-    if form.shuffle is not None and seed is None and form.seed is None:
+    chunk = advised_chunk(form.source)
+    if form.shuffle and seed is None and form.seed is None:
         raise ValueError(
             f".mix(): expected a seed, as {name!r} has .shuffle(), got none; give for example seed=0: each part has a "
             "seed of its own by it and by its name"
         )
-    if form.shuffle is not None and form.shuffle.lanes > 1:
+    if form.lanes > 1:
         raise ValueError(
-            f".mix(): expected .shuffle() of {name!r} without lanes, got {form.shuffle.lanes}; give lanes= to "
-            "lk.Dataset.mix"
+            f".mix(): expected {name!r} without lanes, got {form.lanes}; give lanes= to lk.Dataset.mix"
         )
-    if lanes > 1 and form.shuffle is None:
+    if lanes > 1 and not form.shuffle:
         raise ValueError(
             f".mix(): expected .shuffle() of {name!r}, as lanes={lanes} is of a shuffle by chunks, got none; write "
             ".shuffle(window=8) behind the part"
+        )
+    if lanes > 1 and form.window is None and chunk is not None:
+        raise ValueError(
+            f".mix(): expected window= in .shuffle() of {name!r}, as lanes={lanes} and it is read by chunks of {chunk} "
+            "records, got none; give for example window=8"
         )
     if when_exhausted is None and (length := form.length()) is not None:
         raise ValueError(

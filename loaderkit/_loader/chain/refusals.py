@@ -10,125 +10,42 @@ Steps that make one element of one (map, random_map, map_with_index) and filter 
 written, so a step of records behind them is taken before them. Where that would be another list, it is refused.
 """
 
-from typing import NamedTuple
-
 _CHANGING = "flat_map window window_shuffle pack"
-_CHOOSING = "take skip slice shard select"
-
-
-class _Rule(NamedTuple):
-    """steps can't stand behind earlier ones. instead: of {step} and {earlier}."""
-
-    steps: str
-    earlier: str
-    why: str
-    instead: str
-
-
-# The first that applies is raised.
-_RULES = [
-    _Rule("shuffle", "repeat", "epochs would run into each other", "write .shuffle() before .repeat()"),
-    _Rule(
-        "shuffle",
-        "mix",
-        "epochs of the parts would run into each other",
-        "shuffle the parts: lk.Dataset.mix({{name: part.shuffle()}}, seed=0)",
-    ),
-    _Rule(
-        "shuffle",
-        "interleave",
-        "its order is that of the parts",
-        "write lk.Dataset.concat(parts).shuffle(seed=0)",
-    ),
-    _Rule(
-        "shuffle",
-        _CHANGING,
-        "these elements are made as records come",
-        "write .shuffle() before .{earlier}(), or .window_shuffle(n) behind it; lk.plan_packing makes rows that can "
-        "be shuffled",
-    ),
-    _Rule("shuffle", "shuffle", "each epoch has its order", "write one .shuffle()"),
-    _Rule("repeat", "repeat", "the stream has its epochs", "write one .repeat()"),
-    _Rule("repeat", "mix", "each part has epochs of its own", "write .repeat() behind the parts"),
-    _Rule("repeat", "interleave", "it has epochs of its own", "give num_epochs= to lk.Dataset.interleave"),
-    _Rule(
-        "repeat",
-        "window window_shuffle pack",
-        "an epoch's last elements would be made with the next one's first",
-        "write .repeat() before .{earlier}()",
-    ),
-    _Rule(
-        "repeat",
-        "batch",
-        "an epoch's last rows would be in a batch with the next one's first",
-        "write .repeat() before .batch(), or loader.epoch(e) for epochs that end",
-    ),
-    _Rule(
-        f"shuffle repeat {_CHOOSING} cache",
-        "map_with_index",
-        "its index is the element's place in the stream, not the record's",
-        "write .map_with_index() behind .{step}(), or let the records say theirs by lk.MapDataSource",
-    ),
-    _Rule(
-        f"{_CHOOSING} cache",
-        f"filter {_CHANGING}",
-        "which elements there are is known only once they are made",
-        "write .{step}() before .{earlier}(); lk.offline.filtered chooses record keys once",
-    ),
-    _Rule("skip slice", "batch", "it is of records", "write .skip() before .batch(), or it.seek(n)"),
-    _Rule("shuffle shard select cache", "batch", "it is of records", "write .{step}() before .batch()"),
-    _Rule(
-        "shard",
-        "repeat mix interleave",
-        "a host's part of a stream is no step",
-        "write .loader(shard_options=lk.ShardOptions(i, n)), or .shard() before .{earlier}()",
-    ),
-    _Rule("select cache", "repeat", "it is of records", "write .{step}() before .repeat()"),
-    _Rule("select cache", "mix interleave", "it is of records", "write .{step}() behind the parts"),
-    _Rule(
-        "cache", "random_map", "one draw would be kept for all epochs", "write .random_map() behind .cache()"
-    ),
-    _Rule(
-        "window window_shuffle pack", "batch", "it takes single elements", "write .{step}() before .batch()"
-    ),
-    _Rule(
-        f"filter batch {_CHANGING}",
-        "limit",
-        "it counts the steps of the loader",
-        "write .{step}() before .take()",
-    ),
-    # parts
-    _Rule("mix", "filter", "weights count what is read", "write .filter() behind .mix()"),
-    _Rule(
-        "concat zip interleave mix",
-        f"filter {_CHANGING} batch",
-        "which elements there are is known only once they are made",
-        "write .{earlier}() behind .{step}()",
-    ),
-    _Rule(
-        "concat zip interleave mix",
-        "map_with_index",
-        "its index is the element's place in the whole stream",
-        "write .map_with_index() behind .{step}(), or let the records say theirs by lk.MapDataSource",
-    ),
-    _Rule(
-        "interleave",
-        "shuffle",
-        "its order is that of the parts",
-        "write lk.Dataset.concat(parts).shuffle(seed=0)",
-    ),
-    _Rule(
-        "concat zip",
-        "shuffle",
-        "parts have the order of their records",
-        "write .shuffle() behind .{step}()",
-    ),
-    _Rule("concat zip", "repeat", "parts are records", "write .repeat() behind .{step}()"),
-    _Rule("interleave", "repeat", "parts are records", "give num_epochs= to lk.Dataset.interleave"),
-    _Rule("concat zip interleave", "mix interleave", "parts are records", "write .{earlier}() last"),
-    _Rule("concat zip interleave", "seed", "a stream has one seed", "write .seed() behind .{step}()"),
-    _Rule("mix", "seed", "a stream has one seed", "give seed= to lk.Dataset.mix"),
-]
+_MADE = "which elements there are is known only once they are made"
+_INDEX = "its index is the place in the stream, not in the source"
+_OF_RECORD = "let the records say theirs by lk.MapDataSource"
+# step, ...: earlier, ... | why | what to write; the first line that applies is raised. Parts have the steps of theirs.
+_RULES = f"""
+shuffle: repeat | epochs would run into each other | write .shuffle() before .repeat()
+shuffle: mix | epochs would run into each other | shuffle the parts: lk.Dataset.mix({{name: part.shuffle()}}, seed=0)
+shuffle: interleave | it has the order of its parts | write lk.Dataset.concat(parts).shuffle(seed=0)
+shuffle: {_CHANGING} | {_MADE} | write it before, or .window_shuffle(n) behind; lk.plan_packing makes rows to shuffle
+shuffle: shuffle | each epoch has its order | write one .shuffle()
+repeat: repeat | the stream has its epochs | write one .repeat()
+repeat: mix | each part has epochs of its own | write .repeat() behind the parts
+repeat: interleave | it has epochs of its own | give num_epochs= to lk.Dataset.interleave
+repeat: window window_shuffle pack | they would reach into the next epoch | write .repeat() before EARLIER
+repeat: batch | it would reach into the next epoch | write .repeat() before .batch(), or loader.epoch(e)
+shuffle repeat take skip slice shard select cache: map_with_index | {_INDEX} | write it behind STEP, or {_OF_RECORD}
+take skip slice shard select cache: filter {_CHANGING} | {_MADE} | write STEP before; or lk.offline.filtered
+skip slice: batch | it is of records | write .skip() before .batch(), or it.seek(n)
+shuffle shard select cache: batch | it is of records | write STEP before .batch()
+shard: repeat mix interleave | a host's part is no step | write .loader(shard_options=lk.ShardOptions(i, n))
+select cache: repeat | it is of records | write STEP before .repeat()
+select cache: mix interleave | it is of records | write STEP behind the parts
+cache: random_map | one draw would be kept for all epochs | write .random_map() behind .cache()
+window window_shuffle pack: batch | it takes single elements | write STEP before .batch()
+filter batch {_CHANGING}: limit | it counts the steps of the loader | write STEP before .take()
+mix: filter | weights count what is read | write .filter() behind .mix()
+concat zip interleave mix: filter {_CHANGING} batch | {_MADE} | write EARLIER behind STEP
+concat zip interleave mix: map_with_index | {_INDEX} | write it behind STEP, or {_OF_RECORD}
+interleave: shuffle | it has the order of its parts | write lk.Dataset.concat(parts).shuffle(seed=0)
+interleave: repeat | it has epochs of its own | give num_epochs= to lk.Dataset.interleave
+concat zip: shuffle repeat | parts are records | write EARLIER behind STEP
+concat zip interleave: mix interleave | parts are records | write EARLIER last
+concat zip interleave: seed | a stream has one seed | write .seed() behind STEP
+mix: seed | a stream has one seed | give seed= to lk.Dataset.mix
+"""
 _SHOWN = {"slice": "[a:b:c]", "limit": ".take()"}
 
 
@@ -142,18 +59,17 @@ def check_order(step: str, earlier: tuple[str, ...], part: str = "") -> None:
     Traceback (most recent call last):
     ValueError: .shuffle(): expected it before .repeat(), got it behind: epochs would run into each other; write ...
     """
-    for rule in _RULES:
-        if step not in rule.steps.split():
+    for line in _RULES.strip().splitlines():
+        rule, why, instead = line.split(" | ")
+        steps, _, names = rule.partition(":")
+        found = next((name for name in earlier if name in names.split()), None)
+        if step not in steps.split() or found is None:
             continue
-        for name in earlier:
-            if name in rule.earlier.split():
-                raise ValueError(_text(rule, step, name, part))
-
-
-def _text(rule: _Rule, step: str, earlier: str, part: str) -> str:
-    shown, behind = _SHOWN.get(step, f".{step}()"), _SHOWN.get(earlier, f".{earlier}()")
-    expected = f"a part without {behind}, got it in {part}" if part else f"it before {behind}, got it behind"
-    if step == earlier:
-        expected = "it once, got it again"
-    instead = rule.instead.format(step=step if step != "slice" else "take", earlier=earlier)
-    return f"{shown}: expected {expected}: {rule.why}; {instead}"
+        shown, behind = _SHOWN.get(step, f".{step}()"), _SHOWN.get(found, f".{found}()")
+        expected = (
+            f"a part without {behind}, got it in {part}" if part else f"it before {behind}, got it behind"
+        )
+        if step == found:
+            expected = "it once, got it again"
+        instead = instead.replace("STEP", shown).replace("EARLIER", behind)
+        raise ValueError(f"{shown}: expected {expected}: {why}; {instead}")

@@ -4,6 +4,7 @@ import os
 from typing import Literal, TypedDict
 
 from loaderkit._order.sharding import Sharding
+from loaderkit._runtime.remote.remote_workers import RemoteWorkers
 from loaderkit._runtime.worker.bad_record_handler import OnRecordError
 from loaderkit._runtime.worker.reading import ReadOptions
 
@@ -14,6 +15,7 @@ class LoaderOptions(TypedDict, total=False):
     worker_count: int | Literal["auto"] | None
     worker_kind: str
     cpu: str | None
+    remote_workers: RemoteWorkers | None
     prefetch_batches: int
     read_options: ReadOptions | None
     shard_options: Sharding | None

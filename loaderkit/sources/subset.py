@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from reprlib import repr as _short
 from typing import Any, SupportsIndex
 
@@ -17,6 +18,7 @@ from loaderkit._source.optional import (
     SourceAdvice,
     advised_chunk,
     column_reader,
+    each_reader,
     lacking,
     many_reader,
     offered,
@@ -137,6 +139,17 @@ class SubsetDataSource(SourceAdvice):
 
     def _read_many(self, record_keys: ArrayLike) -> list[Any]:
         return read_records(self._source, self._source_keys(record_keys).tolist())
+
+    def read_each(self, record_keys: NDArray[np.int64]) -> Iterator[Any]:
+        """The records of many keys, each read when it is asked for.
+
+        Args:
+            record_keys: (n,) int64. A key out of range is an IndexError when its record is asked for.
+        """
+        if record_keys.size and record_keys.view(np.uint64).max() >= len(self):
+            return map(self.__getitem__, record_keys.tolist())
+        keys, each = self._source_keys(record_keys), each_reader(self._source)
+        return map(partial(read_record, self._source), keys.tolist()) if each is None else each(keys)
 
     @property
     def chunk_records(self) -> int:

@@ -2,6 +2,7 @@
 
 import inspect
 import pickle
+import random
 import re
 import zlib
 from collections.abc import Callable
@@ -408,6 +409,28 @@ def test_parts_draw_by_their_own_names():
     with pytest.raises(RuntimeError) as raised:
         list(mixed)
     assert "b: RandomMap(broken)" in "".join(raised.value.__notes__)
+
+
+def legacy(element: dict[str, Any]) -> dict[str, Any]:
+    return {"x": element["x"] + random.random()}
+
+
+def test_processes_and_mixtures_in_mixtures():
+    """What draws, what was chosen and what was cut goes to worker processes; weights change in mid-run."""
+    chosen = lk.Dataset(DATA).shuffle(3)[4:].shuffle().map(lk.Map(legacy, seed_globals=True)).repeat()
+    inner = lk.Dataset.mix({"a": chosen, "b": lk.Dataset(DATA).repeat().skip(3)}, seed=1)
+    ds = lk.Dataset.mix(
+        {"c": inner, "d": lk.Dataset(DATA).random_map(noisy).repeat()}, {"c": 2, "d": 1}, seed=0
+    )
+
+    def values(workers: int) -> list[Any]:
+        with ds.batch(4).loader(worker_count=workers) as loader, iter(loader) as it:
+            first = [next(it)["x"].tolist() for _ in range(3)]
+            it.reweigh({"d": 1})
+            return first + [next(it)["x"].tolist() for _ in range(3)]
+
+    assert values(1) == values(0)
+    assert len({float(x) for batch in values(0) for x in batch}) > 20
 
 
 def test_the_number_of_a_part_that_draws():

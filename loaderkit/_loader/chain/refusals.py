@@ -46,6 +46,11 @@ concat zip interleave: mix interleave | parts are records | write EARLIER last
 concat zip interleave: seed | a stream has one seed | write .seed() behind STEP
 mix: seed | a stream has one seed | give seed= to lk.Dataset.mix
 """
+_RULES_OF: dict[str, list[tuple[list[str], str, str]]] = {}
+for _line in _RULES.strip().splitlines():
+    _rule, _why, _instead = _line.split(" | ")
+    for _step in _rule.partition(":")[0].split():
+        _RULES_OF.setdefault(_step, []).append((_rule.partition(":")[2].split(), _why, _instead))
 _SHOWN = {"slice": "[a:b:c]", "limit": ".take()"}
 
 
@@ -59,11 +64,9 @@ def check_order(step: str, earlier: tuple[str, ...], part: str = "") -> None:
     Traceback (most recent call last):
     ValueError: .shuffle(): expected it before .repeat(), got it behind: epochs would run into each other; write ...
     """
-    for line in _RULES.strip().splitlines():
-        rule, why, instead = line.split(" | ")
-        steps, _, names = rule.partition(":")
-        found = next((name for name in earlier if name in names.split()), None)
-        if step not in steps.split() or found is None:
+    for names, why, instead in _RULES_OF.get(step, ()):
+        found = next((name for name in earlier if name in names), None)
+        if found is None:
             continue
         shown, behind = _SHOWN.get(step, f".{step}()"), _SHOWN.get(found, f".{found}()")
         expected = (

@@ -170,20 +170,20 @@ METHODS: Mapping[str, str] = _of_each(
 # method of a data source in other libraries -> what to write instead
 SOURCE_METHODS: Mapping[str, str] = _of_each(
     {
-        "shuffle": "lk.IndexSampler(len(source), shuffle=True, seed=0) as sampler= of lk.DataLoader",
-        "decode": 'lk.decode.ByExtension("rgb8") among the operations of lk.DataLoader',
-        "map map_dict map_tuple rename": "lk.Map(function) among the operations of lk.DataLoader",
-        "to_tuple": 'lk.AsTuple("jpg cls") among the operations of lk.DataLoader',
-        "select filter": "lk.Filter(function) among the operations of lk.DataLoader",
-        "batched batch": "lk.Batch(32) among the operations of lk.DataLoader",
-        "unbatched": "lk.FlatMap(function) among the operations of lk.DataLoader",
-        "repeat": "num_epochs=None of lk.IndexSampler",
+        "shuffle": "lk.Dataset(source).shuffle(seed=0)",
+        "decode": 'lk.Dataset(source).map(lk.decode.ByExtension("rgb8"))',
+        "map map_dict map_tuple rename": "lk.Dataset(source).map(function)",
+        "to_tuple": 'lk.Dataset(source).map(lk.AsTuple("jpg cls"))',
+        "select filter": "lk.Dataset(source).filter(function)",
+        "batched batch": "lk.Dataset(source).batch(32)",
+        "unbatched": "lk.Dataset(source).flat_map(function)",
+        "repeat": "lk.Dataset(source).repeat()",
         "with_epoch": "loader.epoch(e)",
         "prefetch": "prefetch_batches=... of lk.DataLoader",
         "shard": "shard_options=lk.ShardOptions(index, count) of lk.DataLoader",
         "concatenate": "lk.ConcatDataSource([source, other])",
-        "interleave": "lk.interleave(sources, cycle_length=..., block_length=..., num_epochs=1)",
-        "mix": "lk.mix({name: source}, weights={name: weight})",
+        "interleave": "lk.Dataset.interleave(sources)",
+        "mix": "lk.Dataset.mix({name: lk.Dataset(source).repeat()}, weights)",
     }
 )
 
@@ -314,7 +314,7 @@ def refuse_foreign_source_method(owner: object, name: str) -> Never:
 
     >>> refuse_foreign_source_method([], "repeat")
     Traceback (most recent call last):
-    AttributeError: 'list' object has no attribute 'repeat'; use instead: num_epochs=None of lk.IndexSampler
+    AttributeError: 'list' object has no attribute 'repeat'; use instead: lk.Dataset(source).repeat()
     """
     _refuse_attribute(owner, name, SOURCE_METHODS)
 

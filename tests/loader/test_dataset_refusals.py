@@ -286,7 +286,7 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a chain as a source": (
         lambda: lk.DataLoader(data_source=ds, sampler=lk.SequentialSampler(12)),
         TypeError,
-        "data_source: expected a data source, got a Dataset; write ds.loader(...)",
+        "data_source: expected a data source, got a Dataset; write ds.loader(...) for its loader",
     ),
     "a step of a loader": (lambda: ds.loader().map(abs), AttributeError, "'map'"),
     "a change of a chain": (lambda: setattr(ds, "name", 3), AttributeError, "each step gives a new one"),
@@ -339,9 +339,16 @@ def test_a_state_of_another_chain_is_refused_with_both_sides():
     assert all(word in str(raised.value) for word in ("seed", "0", "1", "num_epochs"))
 
 
-def test_a_chain_can_be_copied_and_sent():
+@pytest.mark.parametrize(
+    "chain",
+    [
+        lk.Dataset([3, -1, 2]).map(abs).shuffle(seed=0).batch(2),
+        lk.Dataset.mix({"a": ds.shuffle().repeat(), "b": ds.repeat()}, seed=0).take(9),
+        lk.Dataset.interleave([ds, ds.random_map(noisy)], num_epochs=1, seed=3),
+    ],
+)
+def test_a_chain_can_be_copied_and_sent(chain):
     """It is a value: the same code, the same elements."""
-    chain = lk.Dataset([3, -1, 2]).map(abs).shuffle(seed=0).batch(2)
     copied = pickle.loads(pickle.dumps(chain))
     assert repr(copied) == repr(chain) and copied.summary() == chain.summary()
-    assert [batch.tolist() for batch in copied] == [batch.tolist() for batch in chain]
+    assert [np.asarray(each).tolist() for each in copied] == [np.asarray(each).tolist() for each in chain]

@@ -99,7 +99,8 @@ class Dataset(Generic[T_co]):
 
     # Why it is no data source; read by _source/tables.py.
     instead_of_source = (
-        "expected a data source, got a Dataset; write ds.loader(...) in place of lk.DataLoader(...)"
+        "expected a data source, got a Dataset; write ds.loader(...) for its loader, lk.Dataset.concat, zip or mix for "
+        "chains as parts"
     )
 
     _form: Form
@@ -127,21 +128,17 @@ class Dataset(Generic[T_co]):
 
     def _with(self, kind: type[Transformation], function: Any, /, **options: Any) -> Dataset[Any]:
         given = {name: value for name, value in options.items() if value is not None}
-        if not isinstance(function, Transformation):
-            op = kind(function, **given)
-        elif given or not isinstance(function, kind):
-            step, [name] = step_of(function), [*given] or [""]
+        op, step = function, STEPS[kind]
+        if not isinstance(op, Transformation):
+            op = kind(op, **given)
+        elif not isinstance(op, kind):
             raise TypeError(
-                f".{STEPS[kind]}(): expected a function or a {kind.__name__}{' alone' * bool(given)}, got {function!r}"
-                + (
-                    f" and {name}; give {name} to the operation"
-                    if given
-                    else f"; write .{step}({function!r})"
-                )
+                f".{step}(): expected a function or a {kind.__name__}, got {op!r}; write .{step_of(op)}({op!r})"
             )
-        else:
-            op = function
-        return self._then(self._form.with_operation(op), STEPS[kind], function, **given)
+        elif given:
+            name = next(iter(given))
+            raise TypeError(f".{step}(): expected {op!r} alone, got {name} too; give {name} to the operation")
+        return self._then(self._form.with_operation(op), step, function, **given)
 
     @overload
     def map(self, function: Map) -> Dataset[Any]: ...

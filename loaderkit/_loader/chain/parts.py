@@ -86,11 +86,7 @@ class JoinedParts:
 
     def interleaved(self, *, seed: int | None, **options: Any) -> Form:
         """In turn, as tf.data's `interleave` reads them."""
-        lengths = [len(form.source) for form in self._forms]
-
-        def sampler(seed: int | None, batch: int | None) -> Sampler:
-            return InterleavedSampler(lengths, seed=seed, **options)
-
+        sampler = partial(_interleaved, [len(form.source) for form in self._forms], options)
         sampler(seed, None)
         return self._in_turn(mixed=sampler, seed=seed)
 
@@ -103,21 +99,20 @@ class JoinedParts:
             starts.append(starts[-1] + len(form.source))
             _check_part(name, form, seed, lanes, options["when_exhausted"])
             parts[name] = replace(form, lanes=lanes)
-        offsets = dict(zip(parts, starts))
-
-        def sampler(seed: int | None, batch: int | None) -> Sampler:
-            own = {name: None if seed is None else component_seed(seed, name) for name in parts}
-            return MixedSampler(
-                {name: form.sampler(own[name], lanes) for name, form in parts.items()},
-                seed=seed,
-                offsets=offsets,
-                lanes=lanes,
-                batch=batch,
-                **options,
-            )
-
+        options |= {"offsets": dict(zip(parts, starts)), "lanes": lanes}
+        sampler = partial(_mixed, parts, options)
         sampler(seed, lanes)
         return self._in_turn(id_key, mixed=sampler, seed=seed, lanes=lanes)
+
+
+def _interleaved(lengths: list[int], options: dict[str, Any], seed: int | None, batch: int | None) -> Sampler:
+    return InterleavedSampler(lengths, seed=seed, **options)
+
+
+def _mixed(parts: dict[str, Form], options: dict[str, Any], seed: int | None, batch: int | None) -> Sampler:
+    own = {name: None if seed is None else component_seed(seed, name) for name in parts}
+    samplers = {name: form.sampler(own[name], options["lanes"]) for name, form in parts.items()}
+    return MixedSampler(samplers, seed=seed, batch=batch, **options)
 
 
 def _named(part: str | int, record: Any) -> tuple[str | int, Any]:

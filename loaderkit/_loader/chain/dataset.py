@@ -254,7 +254,7 @@ class Dataset(Generic[T_co]):
 
     def repeat(self, num_epochs: int | None = None) -> Dataset[T_co]:
         """So many epochs, without end if not given."""
-        return self._then(self._form.repeated(num_epochs), "repeat", *[num_epochs][: num_epochs is not None])
+        return self._then(self._form.repeated(num_epochs), "repeat", num_epochs)
 
     def seed(self, seed: int) -> Dataset[T_co]:
         """The seed, int in [0, 2**64), of the steps that draw and of a shuffle without one."""
@@ -288,7 +288,7 @@ class Dataset(Generic[T_co]):
     ) -> Dataset[T_co]:
         """The records behind the maps so far, each made once and kept; folder, limit: as lk.CachedDataSource says."""
         form = self._form.cached(folder, limit)
-        return self._then(form, "cache", *[folder][: folder is not None], limit=limit)
+        return self._then(form, "cache", folder, limit=limit)
 
     # --- several ------------------------------------------------------------------------------------------------------
 

@@ -11,12 +11,12 @@ from .form import Form
 
 
 def called(name: str, *given: Any, **named: Any) -> str:
-    """A call as it is written; arguments by name that are None are left out.
+    """A call as it is written; arguments that are None are left out.
 
     >>> called(".shuffle", seed=0, window=None), called(".map", abs)
     ('.shuffle(seed=0)', '.map(abs)')
     """
-    texts = [text_of(value) for value in given]
+    texts = [text_of(value) for value in given if value is not None]
     texts += [f"{key}={text_of(value)}" for key, value in named.items() if value is not None]
     return f"{name}({', '.join(texts)})"
 

@@ -27,10 +27,11 @@ def _end_workers() -> None:
 
 
 # Imported when it is first used, so that a worker or a script imports what it needs only; the list is __init__.pyi.
-# `open` would hide Python's own, `decode` and `features` are modules; the others need JAX or Orbax.
+# `open` would hide Python's own, `decode` and `features` are modules, `load` is a short form of Dataset and DataLoader;
+# the others need JAX or Orbax.
 _NOT_STARRED = (
     "CheckpointHandler CheckpointRestore CheckpointSave ShardByJaxProcess ShardBySharding device_iterator "
-    "decode features open"
+    "decode features load open"
 )
 _named, _directory = _lazy_names(globals(), not_starred=_NOT_STARRED.split())
 

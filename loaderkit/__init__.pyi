@@ -7,6 +7,7 @@ from . import samplers as samplers
 from . import sources as sources
 from . import testing as testing
 from . import transforms as transforms
+from ._loader.chain.dataset import Dataset as Dataset
 from ._loader.iterator.iterator import DataLoaderIterator as DataLoaderIterator
 from ._loader.loader import DataLoader as DataLoader
 from ._order.metadata import RecordMetadata as RecordMetadata

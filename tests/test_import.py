@@ -183,7 +183,7 @@ def test_a_star_import_brings_the_core():
     assert {*dir(lk)} - {*lk.__all__} == {
         *("CheckpointHandler", "CheckpointRestore", "CheckpointSave"),
         *("ShardByJaxProcess", "ShardBySharding", "device_iterator", "__version__"),
-        *("open", "decode", "features"),
+        *("load", "open", "decode", "features"),
         *("errors", "formats", "interop", "offline", "samplers", "sources", "testing"),
         "transforms",
     }

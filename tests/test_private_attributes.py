@@ -138,6 +138,7 @@ BETWEEN_FILES = {
     "_fingerprint": "of another library's source",
     "_may_give_none": "a mark of our own operations: a public name might be one of a user's subclass",
     "_written": "as above",
+    "_drawn_as": "as above",
     "_identity": "as above",
     "_function": "as above: the function of a Map, behind its parameters",
     "_source": "what a source of ours is made of; users' sources may have public names of their own",

@@ -109,10 +109,9 @@ ATTRIBUTES: Mapping[str, str] = _of_each(
         "PyGrainCheckpointRestore": "lk.CheckpointRestore",
         "MultiprocessingOptions": "worker_count=... and prefetch_batches=... of lk.DataLoader",
         "SharedMemoryDataSource": "lk.InMemoryDataSource",
-        "MapDataset": "lk.DataLoader, which takes a Grain MapDataset as its data_source",
-        "IterDataset WebLoader": "lk.DataLoader",
+        "MapDataset IterDataset": "lk.Dataset, whose steps have these names; loaderkit.interop.grain has Grain's own",
+        "WebLoader": "lk.DataLoader",
         # PyTorch's data sets, samplers and batching
-        "Dataset": "any object with __len__ and __getitem__, passed as data_source=",
         "IterableDataset": "an object with __len__ and __getitem__: records are read by number, in any order; "
         "a loader as torch's IterableDataset is loaderkit.interop.torch.LoaderDataset",
         "TensorDataset": "lk.ArrayDataSource",
@@ -171,20 +170,42 @@ METHODS: Mapping[str, str] = _of_each(
 # method of a data source in other libraries -> what to write instead
 SOURCE_METHODS: Mapping[str, str] = _of_each(
     {
-        "shuffle": "lk.IndexSampler(len(source), shuffle=True, seed=0) as sampler= of lk.DataLoader",
-        "decode": 'lk.decode.ByExtension("rgb8") among the operations of lk.DataLoader',
-        "map map_dict map_tuple rename": "lk.Map(function) among the operations of lk.DataLoader",
-        "to_tuple": 'lk.AsTuple("jpg cls") among the operations of lk.DataLoader',
-        "select filter": "lk.Filter(function) among the operations of lk.DataLoader",
-        "batched batch": "lk.Batch(32) among the operations of lk.DataLoader",
-        "unbatched": "lk.FlatMap(function) among the operations of lk.DataLoader",
-        "repeat": "num_epochs=None of lk.IndexSampler",
+        "shuffle": "lk.Dataset(source).shuffle(seed=0)",
+        "decode": 'lk.Dataset(source).map(lk.decode.ByExtension("rgb8"))',
+        "map map_dict map_tuple rename": "lk.Dataset(source).map(function)",
+        "to_tuple": 'lk.Dataset(source).map(lk.AsTuple("jpg cls"))',
+        "select filter": "lk.Dataset(source).filter(function)",
+        "batched batch": "lk.Dataset(source).batch(32)",
+        "unbatched": "lk.Dataset(source).flat_map(function)",
+        "repeat": "lk.Dataset(source).repeat()",
         "with_epoch": "loader.epoch(e)",
         "prefetch": "prefetch_batches=... of lk.DataLoader",
         "shard": "shard_options=lk.ShardOptions(index, count) of lk.DataLoader",
         "concatenate": "lk.ConcatDataSource([source, other])",
-        "interleave": "lk.interleave(sources, cycle_length=..., block_length=..., num_epochs=1)",
-        "mix": "lk.mix({name: source}, weights={name: weight})",
+        "interleave": "lk.Dataset.interleave(sources)",
+        "mix": "lk.Dataset.mix({name: lk.Dataset(source).repeat()}, weights)",
+    }
+)
+
+
+# step of a chain in other libraries -> what to write instead
+STEPS: Mapping[str, str] = _of_each(
+    {
+        "prefetch": ".loader(prefetch_batches=...)",
+        "mp_prefetch num_parallel_calls": ".loader(worker_count=...)",
+        "to_iter_dataset as_numpy_iterator": ".loader(), or iter(ds)",
+        "with_options options": "the arguments of .loader()",
+        "source from_source from_tensor_slices from_dict from_list": "lk.Dataset(source)",
+        "concatenate concatenate_datasets": "lk.Dataset.concat([ds, other])",
+        "interleave_datasets sample_from_datasets": "lk.Dataset.mix({name: ds}, weights)",
+        "unbatch unbatched": ".flat_map(function)",
+        "batched padded_batch group_by_length": ".batch(n), or .batch(lk.PadBatch(...))",
+        "enumerate": ".map_with_index(function)",
+        "device_put": "lk.device_iterator(iter(ds.loader()), sharding)",
+        "set_epoch epoch": ".loader().epoch(e)",
+        "save get_state set_state": "get_state() and set_state(state) of iter(ds.loader())",
+        "data_source sampler operations": "nothing: .loader() has them, and describe() shows them",
+        "worker_count num_workers": ".loader(worker_count=...)",
     }
 )
 
@@ -270,6 +291,20 @@ def refuse_foreign_method(owner: object, name: str) -> Never:
     _refuse_attribute(owner, name, METHODS)
 
 
+def refuse_foreign_step(owner: object, name: str) -> Never:
+    """Raises AttributeError for a step that a chain doesn't have, with ours in its place if known.
+
+    Args:
+        owner: the chain.
+        name: the attribute that was looked up.
+
+    >>> refuse_foreign_step([], "prefetch")
+    Traceback (most recent call last):
+    AttributeError: 'list' object has no attribute 'prefetch'; use instead: .loader(prefetch_batches=...)
+    """
+    _refuse_attribute(owner, name, STEPS)
+
+
 def refuse_foreign_source_method(owner: object, name: str) -> Never:
     """Raises AttributeError for a method that a source doesn't have, with ours in its place if known.
 
@@ -279,7 +314,7 @@ def refuse_foreign_source_method(owner: object, name: str) -> Never:
 
     >>> refuse_foreign_source_method([], "repeat")
     Traceback (most recent call last):
-    AttributeError: 'list' object has no attribute 'repeat'; use instead: num_epochs=None of lk.IndexSampler
+    AttributeError: 'list' object has no attribute 'repeat'; use instead: lk.Dataset(source).repeat()
     """
     _refuse_attribute(owner, name, SOURCE_METHODS)
 

@@ -8,10 +8,11 @@ It is numpy's Philox with
 so two different pairs of index and child never share a state. A generator draws 2**128 blocks before it changes word 2
 of the counter, which stays free for `jumped()`.
 
-    ordinal  number of the random operation in the pipeline, from 0
+    ordinal  number of the random operation in the pipeline, from 0; of one with a name a number above 2**32
     child    0 before any FlatMap, behind it a number of the element among its parent's children; see `child_of`
 """
 
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,15 @@ def generator(seed: int, ordinal: int, index: int, child: int) -> "np.random.Gen
     key = np.array([fold(seed, ordinal), index], np.uint64)
     counter = np.array([0, 0, 0, child], np.uint64)
     return np.random.Generator(np.random.Philox(key=key, counter=counter))
+
+
+def named_ordinal(name: str) -> int:
+    """The ordinal of a random operation that has a name in place of a number, in [2**32, 2**64).
+
+    >>> named_ordinal("web/0") >= 1 << 32, named_ordinal("web/0") == named_ordinal("web/1")
+    (True, False)
+    """
+    return int.from_bytes(sha256(name.encode(errors="surrogatepass")).digest()[:8]) | 1 << 32
 
 
 def child_of(ordinals: tuple[int, ...]) -> int:

@@ -34,6 +34,8 @@ def source_instead(thing: Any) -> str | None:
     >>> source_instead([1, 2]) is None
     True
     """
+    if isinstance(instead := getattr(type(thing), "instead_of_source", None), str):
+        return instead
     if ("pandas", "Series") in library_names(thing):
         return None if _counts_rows(thing.index) else _series_instead(thing)
     return rows_instead(thing)

@@ -7,4 +7,5 @@ from .keys import KeysSampler as KeysSampler
 from .mixed import MixedSampler as MixedSampler
 from .mixed import Taken as Taken
 from .protocol import Sampler as Sampler
+from .slices import SliceSampler as SliceSampler
 from .weighted import WeightedSampler as WeightedSampler

@@ -316,16 +316,8 @@ class MixedSampler(BulkSampler):
         }
 
     def _fingerprint_of(self, name: str) -> dict[str, object]:
-        sampler = self.components[name]
-        said = dict(fingerprint_of(sampler))
-        if isinstance(sampler, MixedSampler):  # a state has the stages of the outermost mixture only
-            said["stages"] = [
-                [stage.first_index, {each: str(w) for each, w in integer_weights(stage.weights).items()}]
-                for stage in sampler.stages.entries
-            ]
-        if self.placed:
-            said["offset"] = self.offsets[name]
-        return said
+        said = fingerprint_with_stages(self.components[name])
+        return {**said, "offset": self.offsets[name]} if self.placed else said
 
     def __len__(self) -> int:
         if self._runs.length is None:
@@ -389,6 +381,22 @@ class MixedSampler(BulkSampler):
 
     def _checked_end(self, name: str, index: int) -> int:
         return at_least(name, index, 0, below=min(self._limit + 1, ENDLESS))
+
+
+def fingerprint_with_stages(sampler: Sampler) -> dict[str, object]:
+    """The fingerprint of a sampler within another; of a mixture with its stages, which a state has of none inside.
+
+    >>> from loaderkit.samplers import SequentialSampler
+    >>> fingerprint_with_stages(MixedSampler({"a": SequentialSampler(5)}, when_exhausted="stop"))["stages"]
+    [[0, {'a': '1'}]]
+    """
+    said = dict(fingerprint_of(sampler))
+    if isinstance(sampler, MixedSampler):
+        said["stages"] = [
+            [stage.first_index, {each: str(w) for each, w in integer_weights(stage.weights).items()}]
+            for stage in sampler.stages.entries
+        ]
+    return said
 
 
 _DEFAULTS = {each.name: each.default for each in fields(MixedSampler)}

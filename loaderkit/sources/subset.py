@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from reprlib import repr as _short
 from typing import Any, SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from loaderkit._base.canonical_json import canonical
 from loaderkit._source.fingerprint import fingerprint_of
 from loaderkit._source.naming import namer_of
 from loaderkit._source.optional import (
     SourceAdvice,
     advised_chunk,
     column_reader,
+    each_reader,
     lacking,
     many_reader,
     offered,
 )
 from loaderkit._source.protocol import read_record, read_records
 from loaderkit._source.record_key import check_key, check_keys, short_repr
+from loaderkit.samplers.protocol import Sampler, record_keys_of
+from loaderkit.samplers.protocol import fingerprint_of as sampler_fingerprint_of
 
 from .checked import require_methods
 from .shared_arrays import SharedArrays
@@ -40,6 +45,10 @@ class _KeyTable:
     def __getitem__(self, position: int) -> int:
         return int(self.keys[position])
 
+    def at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The keys at many positions, (n,) int64 each."""
+        return self.keys[positions]
+
     def __repr__(self) -> str:
         return f"{len(self)} keys, sha256:{hashlib.sha256(self.keys.tobytes()).hexdigest()[:32]}"
 
@@ -49,6 +58,36 @@ class _KeyTable:
     def __setstate__(self, shared: SharedArrays) -> None:
         self._shared = shared
         self.keys = shared.views()[0]
+
+
+class SampledKeys:
+    """The record keys at some indices of a sampler, used like a `range`: asked of the sampler, so no table holds them.
+
+    Args:
+        sampler: any.
+        indices: of its stream, one or more.
+
+    >>> from loaderkit.samplers import IndexSampler
+    >>> keys = SampledKeys(IndexSampler(6, shuffle=True, seed=0), range(2, 6))
+    >>> list(SubsetDataSource("abcdef", keys)), keys[0]
+    (['e', 'a', 'd', 'b'], 4)
+    """
+
+    def __init__(self, sampler: Sampler, indices: range) -> None:
+        self._sampler, self._indices = sampler, indices
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    def __getitem__(self, position: int) -> int:
+        return int(self.at(np.array([position], np.int64))[0])
+
+    def at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The keys at many positions, (n,) int64 each."""
+        return record_keys_of(self._sampler, positions * self._indices.step + self._indices.start)
+
+    def __repr__(self) -> str:
+        return f"{self._indices!r} of {canonical(sampler_fingerprint_of(self._sampler))}"
 
 
 class SubsetDataSource(SourceAdvice):
@@ -64,7 +103,7 @@ class SubsetDataSource(SourceAdvice):
     (['e', 'a', 'e'], ['a', 'b', 'c'])
     """
 
-    def __init__(self, source: Any, indices_or_fraction: ArrayLike | range | slice) -> None:
+    def __init__(self, source: Any, indices_or_fraction: ArrayLike | range | slice | SampledKeys) -> None:
         source = require_methods(source, argument="source")
         self._source = source
         keys = _chosen(source, indices_or_fraction)
@@ -73,7 +112,9 @@ class SubsetDataSource(SourceAdvice):
                 f"indices_or_fraction: expected one record or more of {short_repr(source)}, got none with "
                 f"{_short(indices_or_fraction)}"
             )
-        self._keys: range | _KeyTable = keys if isinstance(keys, range) else _KeyTable(keys)
+        self._keys: range | _KeyTable | SampledKeys = (
+            _KeyTable(keys) if isinstance(keys, np.ndarray) else keys
+        )
 
     def _source_key(self, record_key: SupportsIndex) -> int:
         return self._keys[check_key(record_key, len(self), self)]
@@ -82,7 +123,7 @@ class SubsetDataSource(SourceAdvice):
         positions = check_keys(record_keys, len(self), self)
         if isinstance(self._keys, range):
             return positions * self._keys.step + self._keys.start
-        return self._keys.keys[positions]
+        return self._keys.at(positions)
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -99,6 +140,17 @@ class SubsetDataSource(SourceAdvice):
     def _read_many(self, record_keys: ArrayLike) -> list[Any]:
         return read_records(self._source, self._source_keys(record_keys).tolist())
 
+    def read_each(self, record_keys: NDArray[np.int64]) -> Iterator[Any]:
+        """The records of many keys, each read when it is asked for.
+
+        Args:
+            record_keys: (n,) int64. A key out of range is an IndexError when its record is asked for.
+        """
+        if record_keys.size and record_keys.view(np.uint64).max() >= len(self):
+            return map(self.__getitem__, record_keys.tolist())
+        keys, each = self._source_keys(record_keys), each_reader(self._source)
+        return map(partial(read_record, self._source), keys.tolist()) if each is None else each(keys)
+
     @property
     def chunk_records(self) -> int:
         """Consecutive records that are read together, in the mean.
@@ -106,7 +158,10 @@ class SubsetDataSource(SourceAdvice):
         Only where the source has `chunk_records` and the keys ascend or descend, else an AttributeError.
         """
         chunk, keys = advised_chunk(self._source), self._keys
-        ordered = isinstance(keys, range) or not (np.diff(np.sign(np.diff(keys.keys))) != 0).any()
+        if isinstance(keys, _KeyTable):
+            ordered = not (np.diff(np.sign(np.diff(keys.keys))) != 0).any()
+        else:
+            ordered = isinstance(keys, range)
         if chunk is None or not ordered:
             raise lacking(self, "chunk_records", needs="keys in order of a source with `chunk_records`")
         return max(1, chunk * len(keys) // (abs(keys[len(keys) - 1] - keys[0]) + 1))
@@ -153,7 +208,9 @@ class SubsetDataSource(SourceAdvice):
         return f"SubsetDataSource({short_repr(self._source)}, {self._keys!r})"
 
 
-def _chosen(source: Any, which: Any) -> range | NDArray[np.int64]:
+def _chosen(source: Any, which: Any) -> range | SampledKeys | NDArray[np.int64]:
+    if isinstance(which, SampledKeys):
+        return which
     if isinstance(which, float | np.floating):
         if not 0 < which <= 1:
             raise ValueError(f"indices_or_fraction: expected 0 < fraction <= 1, got {which}")

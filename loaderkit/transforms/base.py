@@ -39,6 +39,8 @@ class Transformation:
     # The user's operations that this one was made of, where the user's list isn't the loader's.
     _written: tuple[Any, ...] = ()
     _may_give_none: bool = False  # as in other libraries; else None is an error
+    # The name that its generators follow from, in place of its number among the operations that draw.
+    _drawn_as: str | None = None
 
     def __new__(cls, *args: Any, **keywords: Any) -> Self:
         # Checked in __new__, because a subclass with an __init__ of its own needn't call ours.

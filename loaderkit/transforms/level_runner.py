@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from loaderkit._order.facts import Cursor, Failure, Fill
+from loaderkit._order.rng import named_ordinal
 
 from .base import Batch, FlatMap, Transformation, Window, draws, operation_name
 from .padding import spread, spread_rows, valid_rows, with_valid
@@ -63,12 +64,14 @@ def compile_levels(
                 levels[-1] = replace(last, mark=MapStage(label, with_valid))
             levels.append(Level(op, label, (), depth))
             continue
-        stage = stage_of(op, label, seed, drawn, depth)
+        stage = stage_of(
+            op, label, seed, drawn if op._drawn_as is None else named_ordinal(op._drawn_as), depth
+        )
         if isinstance(stage, WindowStage):
             levels.append(Level(Batch(stage.size, batch_fn=list), label, (), depth, window=stage))
         else:
             levels[-1] = replace(last, stages=(*last.stages, stage))
-        drawn += draws(op)
+        drawn += draws(op) and op._drawn_as is None
         depth += isinstance(op, FlatMap | Window)
     if reads_windows:
         levels[:2] = [replace(levels[0], windows=levels[1])]

@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 import loaderkit as lk
-from loaderkit._base.hints import ATTRIBUTES, KEYWORDS, foreign_attribute, refuse_foreign_keywords
+from loaderkit._base.hints import ATTRIBUTES, KEYWORDS, STEPS, foreign_attribute, refuse_foreign_keywords
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_name_of_another_package_gets_ours(name: str, ours: str | None) -> Non
 
 def test_every_entry_says_what_to_write() -> None:
     """No empty advice, and no name that stands for itself."""
-    for table in (KEYWORDS, ATTRIBUTES):
+    for table in (KEYWORDS, ATTRIBUTES, STEPS):
         for name, advice in table.items():
             assert advice
             assert advice not in (name, f"lk.{name}")

@@ -86,7 +86,7 @@ def test_a_key_of_another_library_gets_advice(folder, key, advice):
 def test_a_method_of_another_library_gets_advice(folder):
     """And any other name doesn't."""
     with BlocksDataSource(folder / "train-0.blocks") as source:
-        with pytest.raises(AttributeError, match=r"'shuffle'; use instead: lk.IndexSampler\("):
+        with pytest.raises(AttributeError, match=r"'shuffle'; use instead: lk.Dataset\("):
             source.shuffle(1000)
         with pytest.raises(AttributeError, match=r"no attribute 'take_all'$"):
             _ = source.take_all

@@ -63,7 +63,7 @@ def test_loose_files_that_are_wrong(tmp_path):
         source[1]
     with pytest.raises(IndexError, match="from 0 to 1, got 2"):
         source[2]
-    with pytest.raises(AttributeError, match=r"use instead: lk\.IndexSampler"):
+    with pytest.raises(AttributeError, match=r"use instead: lk\.Dataset"):
         source.shuffle(10)
 
 

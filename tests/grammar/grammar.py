@@ -5,7 +5,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -248,6 +248,17 @@ class Pipeline:
     def operations(self) -> list[Any]:
         return [op.make() for op in self.ops]
 
+    def as_chain(self) -> lk.Dataset[Any] | None:
+        """The same as steps; None where they don't say the order."""
+        sampler, ds = self.sampler, lk.Dataset(self.data_source)
+        part = sampler if isinstance(sampler, lk.samplers.SliceSampler) else None
+        order = sampler if part is None else part.sampler
+        if type(order) is not lk.IndexSampler:
+            return None
+        ds = ds.shuffle(order.seed) if order.shuffle else ds.seed(order.seed)
+        ds = ds.repeat(order.num_epochs)
+        return (ds if part is None else ds[part.start : part.stop]).apply(self.operations)
+
     def on_hosts(self, hosts: int) -> "Pipeline":
         """The same stream on another number of hosts; a batch_size becomes that of the global batch."""
         ops = [*self.ops]
@@ -276,12 +287,12 @@ class Running:
     retry: bool = False
     verify: bool = False
     max_memory: int | None = None
+    chain: bool = False  # whether it is written as steps, where they say its order
 
     def loader(self, p: Pipeline, shard: lk.ShardOptions, *, agree: bool = False) -> lk.DataLoader:
-        loader = lk.DataLoader(
-            data_source=p.data_source,
-            sampler=p.sampler,
-            operations=p.operations,
+        written = p.as_chain() if self.chain else None
+        make = partial(lk.DataLoader, data_source=p.data_source, sampler=p.sampler, operations=p.operations)
+        loader = (make if written is None else written.loader)(
             worker_count=self.workers,
             worker_kind=self.kind,
             cpu=self.cpu,
@@ -314,6 +325,7 @@ def runnings(kind: str = "thread") -> st.SearchStrategy[Running]:
         retry=st.booleans(),
         verify=st.booleans(),
         max_memory=st.sampled_from([None, None, 0]),
+        chain=st.booleans(),
     )
 
 

@@ -55,6 +55,11 @@ class Sampled:
                 return source, lk.ChunkSampler(
                     count, chunk=by, window=1, lanes=2, batch=4, seed=SEED, **often
                 )
+            case "sliced":
+                stop = None if self.epochs is None else by + count * self.epochs
+                return source, lk.samplers.SliceSampler(
+                    lk.IndexSampler(count, shuffle=self.shuffle, seed=SEED), by, stop
+                )
             case "keys":
                 return source, lk.samplers.KeysSampler(
                     [(by * k + k * k) % count for k in range(count)], **shuffled
@@ -112,6 +117,7 @@ WORDS = (
     "sequential",
     "chunk",
     "lanes",
+    "sliced",
     "keys",
     "weighted",
     "interleaved",

@@ -60,6 +60,7 @@ SAMPLERS = {
     ),
     "interleaved": lambda epochs: lk.samplers.InterleavedSampler([N - 5, 5], num_epochs=epochs),
     "mixed": mixed,
+    "sliced": lambda epochs: lk.samplers.SliceSampler(lk.IndexSampler(N, shuffle=True, seed=3), 5, 5 + N),
     "buckets": lambda epochs: lk.samplers.LengthBucketSampler(
         LENGTHS, [3, 7], 4, shuffle=True, seed=0, num_epochs=epochs
     ),

@@ -38,6 +38,9 @@ def test_a_concatenation_is_the_parts_in_order(parts, data):
     assert read_records(source, keys) == wanted
     for repeats in (1, 50):
         assert list(source.read_each(np.array(keys * repeats, np.int64))) == wanted * repeats
+    if keys:
+        subset, places = SubsetDataSource(source, keys), np.arange(len(keys))[::-1].copy()
+        assert list(subset.read_each(places)) == wanted[::-1]
 
 
 @given(PARTS)
@@ -70,10 +73,12 @@ def test_reads_of_each_record_stop_at_the_bad_one():
         def __getitem__(self, key):
             return 60 // (key - 20)
 
-    source = ConcatDataSource([range(5), Brittle(range(40))])
-    for ask, before, error in (
-        ([3, 44, 25, *range(60)], [3, 3], ZeroDivisionError),
-        ([1, 45], [1], IndexError),
+    whole = ConcatDataSource([range(5), Brittle(range(40))])
+    for source, ask, before, error in (
+        (whole, [3, 44, 25, *range(60)], [3, 3], ZeroDivisionError),
+        (whole, [1, 45], [1], IndexError),
+        (SubsetDataSource(whole, range(45)), [3, 44, 25], [3, 3], ZeroDivisionError),
+        (SubsetDataSource(whole, range(9)), [1, 9], [1], IndexError),
     ):
         records = source.read_each(np.array(ask, np.int64))
         assert [next(records) for _ in before] == before

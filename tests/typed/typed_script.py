@@ -117,6 +117,31 @@ def nothing_said() -> None:
         entered.seek("3")  # wrong
 
 
+def chains(array: np.ndarray[Any, Any], anything: Any) -> None:
+    ds = lk.Dataset(Squares())
+    assert_type(ds, lk.Dataset[int])
+    assert_type(ds.map(str).shuffle(seed=0).repeat()[2:9], lk.Dataset[str])
+    assert_type(ds.map(str)[3], str)
+    assert_type(ds.map(Double()), lk.Dataset[Any])
+    assert_type(ds.random_map(lambda value, rng: value * rng.random()), lk.Dataset[float])
+    assert_type(ds.flat_map(range).window(2, sorted), lk.Dataset[int])
+    assert_type(ds.filter(lambda value: value > 2).take(3).loader(worker_count=2), lk.DataLoader[int])
+    assert_type(lk.Dataset.concat([ds, ds]), lk.Dataset[int])
+    for value in ds.map(float).cache():
+        assert_type(value, float)
+    lk.Dataset.mix({"a": ds, "b": array}, {"a": 1}, seed=0).batch(
+        lk.PadBatch(4, boundaries={"x": [4]})
+    ).loader(num_steps=3)
+    lk.Dataset({"x": array}).pack(8, how="first_fit").batch(4, batch_fn=len)
+    lk.Dataset(OnlyIterated())  # wrong
+    ds.map(len)  # wrong
+    ds.shuffle("0")  # wrong
+    ds.prefetch(2)  # wrong
+    ds.batch(4).loader(num_workers=2)  # wrong
+    ds.loader(worker_timeout="60")  # wrong
+    lk.Dataset.mix({"a": ds}, shuffle=True)  # wrong
+
+
 def without_brackets(loader: lk.DataLoader, it: lk.DataLoaderIterator) -> lk.DataLoader:
     next(it).anything()
     return loader.epoch(1)

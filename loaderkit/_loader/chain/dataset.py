@@ -1,0 +1,510 @@
+"""A data set written as steps: each call lowers its step onto what the ones before it mean."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import FrozenInstanceError
+from functools import update_wrapper
+from operator import index as to_index
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    Never,
+    ParamSpec,
+    TypeAlias,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
+
+import numpy as np
+import numpy.typing as npt
+
+from loaderkit._base.hints import refuse_foreign_step
+from loaderkit._base.numbers import at_least
+from loaderkit._loader.loader import DataLoader
+from loaderkit._loader.options import LoaderOptions
+from loaderkit._source.protocol import RandomAccessDataSource
+from loaderkit.samplers.mixture_arguments import StagedWeights
+from loaderkit.sources.checked import check_source
+from loaderkit.transforms.base import (
+    Batch,
+    Filter,
+    FlatMap,
+    Map,
+    MapWithIndex,
+    RandomMap,
+    Transformation,
+    Window,
+)
+from loaderkit.transforms.operations import Operation, as_operations
+from loaderkit.transforms.pack import Pack
+from loaderkit.transforms.window_shuffle import WindowShuffle
+
+from .form import STEPS, Form, step_of
+from .parts import JoinedParts
+from .text import called, table_of
+
+T_co = TypeVar("T_co", covariant=True)
+U = TypeVar("U")
+P = ParamSpec("P")
+R_co = TypeVar("R_co", covariant=True)
+AnyPart: TypeAlias = "Dataset[Any] | RandomAccessDataSource[Any] | Mapping[str, Any]"
+
+
+class _OfParts(Generic[P, R_co]):
+    """A static method that is called on the class only: on a chain it would leave that chain out."""
+
+    def __init__(self, function: Callable[P, R_co]) -> None:
+        self._function = function
+        update_wrapper(cast(Any, self), function)
+
+    def __get__(self, chain: Any, owner: type | None = None, /) -> Callable[P, R_co]:
+        if chain is None:
+            return self._function
+        name = self._function.__name__
+        raise TypeError(
+            f".{name}(): expected it of lk.Dataset, got it behind a chain, which would be left out; write "
+            f"lk.Dataset.{name}([...]) with the chain among the parts"
+        )
+
+
+class Dataset(Generic[T_co]):
+    """Records and what is done with them, written as steps; `loader()` makes a DataLoader of them.
+
+    A chain is a description: it is frozen, reads nothing, and each step gives a new one. A step that doesn't fit those
+    before it is a ValueError at its line that says what to write. The loader is equal to one written by hand.
+
+    Args:
+        source: anything with `__len__` and `__getitem__`, or a dict of arrays of one length, which is columns.
+
+    >>> import loaderkit as lk
+    >>> ds = lk.Dataset([1, 2, 3, 4, 5]).shuffle(seed=0).map(lambda x: x * x).batch(2)
+    >>> [batch.tolist() for batch in ds], len(ds)
+    ([[9, 25], [1, 16], [4]], 3)
+    >>> print(ds.take(2).summary())
+    step                          zone      length  epochs
+    lk.Dataset([1, 2, 3, 4, 5])   records   5
+    .shuffle(seed=0)              records   5
+    .map(<lambda>)                records   5
+    .batch(2)                     elements  3       1 of 5
+    .take(2)                      elements  2       1 of 5
+    """
+
+    __slots__ = ("_form", "_lines")
+
+    # Why it is no data source; read by _source/tables.py.
+    instead_of_source = (
+        "expected a data source, got a Dataset; write ds.loader(...) for its loader, lk.Dataset.concat, zip or mix for "
+        "chains as parts"
+    )
+
+    _form: Form
+    _lines: tuple[tuple[str, Form], ...]
+
+    def __init__(self, source: RandomAccessDataSource[T_co] | Mapping[str, Any]) -> None:
+        text = called("lk.Dataset", source)
+        records = check_source(source, "source")
+        self._begin(Form(source=records, lengths=((records, len(records)),)), text)
+
+    def _begin(self, form: Form, text: str, before: tuple[tuple[str, Form], ...] = ()) -> None:
+        object.__setattr__(self, "_form", form)
+        object.__setattr__(self, "_lines", (*before, (text, form)))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise FrozenInstanceError(f"{name}: expected no change of a Dataset; each step gives a new one")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _made, (self._form, self._lines[-1][0], self._lines[:-1])
+
+    def _then(self, form: Form, name: str, *given: Any, **named: Any) -> Dataset[Any]:
+        return _made(form, called(f".{name}", *given, **named), self._lines)
+
+    # --- operations ---------------------------------------------------------------------------------------------------
+
+    def _with(self, kind: type[Transformation], function: Any, /, **options: Any) -> Dataset[Any]:
+        given = {name: value for name, value in options.items() if value is not None}
+        op, step = function, STEPS[kind]
+        if not isinstance(op, Transformation):
+            op = kind(op, **given)
+        elif not isinstance(op, kind):
+            raise TypeError(
+                f".{step}(): expected a function or a {kind.__name__}, got {op!r}; write .{step_of(op)}({op!r})"
+            )
+        elif given:
+            name = next(iter(given))
+            raise TypeError(f".{step}(): expected {op!r} alone, got {name} too; give {name} to the operation")
+        return self._then(self._form.with_operation(op), step, function, **given)
+
+    @overload
+    def map(self, function: Map) -> Dataset[Any]: ...
+    @overload
+    def map(self, function: Callable[[T_co], U]) -> Dataset[U]: ...
+    def map(self, function: Callable[[T_co], U] | Map) -> Dataset[U] | Dataset[Any]:
+        """One element of each; a function of one element, or a Map."""
+        return self._with(Map, function)
+
+    @overload
+    def random_map(self, function: RandomMap) -> Dataset[Any]: ...
+    @overload
+    def random_map(self, function: Callable[[T_co, np.random.Generator], U]) -> Dataset[U]: ...
+    def random_map(
+        self, function: Callable[[T_co, np.random.Generator], U] | RandomMap
+    ) -> Dataset[U] | Dataset[Any]:
+        """One element of each, drawn; a function of (element, rng), or a RandomMap.
+
+        It draws by the seed, its number among such steps and the index of the element in the stream.
+        """
+        return self._with(RandomMap, function)
+
+    @overload
+    def map_with_index(self, function: MapWithIndex) -> Dataset[Any]: ...
+    @overload
+    def map_with_index(self, function: Callable[[int, T_co], U]) -> Dataset[U]: ...
+    def map_with_index(self, function: Callable[[int, T_co], U] | MapWithIndex) -> Dataset[U] | Dataset[Any]:
+        """One element of each and its place in the stream; a function of (index, element), or a MapWithIndex."""
+        return self._with(MapWithIndex, function)
+
+    def filter(self, function: Callable[[T_co], bool | np.bool_] | Filter) -> Dataset[T_co]:
+        """The elements for which a function is true."""
+        return self._with(Filter, function)
+
+    @overload
+    def flat_map(self, function: FlatMap) -> Dataset[Any]: ...
+    @overload
+    def flat_map(
+        self, function: Callable[[T_co], Iterable[U]], *, max_fan_out: int | None = None
+    ) -> Dataset[U]: ...
+    def flat_map(
+        self, function: Callable[[T_co], Iterable[U]] | FlatMap, *, max_fan_out: int | None = None
+    ) -> Dataset[U] | Dataset[Any]:
+        """Any number of elements of each; max_fan_out: the most, more are an error."""
+        return self._with(FlatMap, function, max_fan_out=max_fan_out)
+
+    @overload
+    def window(self, size: Window) -> Dataset[Any]: ...
+    @overload
+    def window(self, size: int, function: Callable[[list[T_co]], Iterable[U]]) -> Dataset[U]: ...
+    def window(
+        self, size: int | Window, function: Callable[[list[T_co]], Iterable[U]] | None = None
+    ) -> Dataset[U] | Dataset[Any]:
+        """What a function makes of each `size` consecutive elements, or a Window."""
+        return self._with(Window, size, function=function)
+
+    def window_shuffle(self, size: int) -> Dataset[T_co]:
+        """The elements of each `size` consecutive ones in another order, where a shuffle of records isn't enough."""
+        return self._with(WindowShuffle, size)
+
+    def pack(self, length: int | Mapping[str, int] | Pack, **options: Any) -> Dataset[Any]:
+        """Rows of `length` tokens of the documents as they come; the options of lk.Pack, or a Pack."""
+        return self._with(Pack, length, **options)
+
+    def batch(
+        self,
+        size: int | Batch,
+        *,
+        remainder: str = "keep",
+        drop_remainder: bool = False,
+        batch_fn: Callable[[list[T_co]], Any] | None = None,
+    ) -> Dataset[Any]:
+        """`size` consecutive elements stacked; of the last batch the rows of all processes together.
+
+        remainder, drop_remainder, batch_fn: as lk.Batch takes them; or an lk.Batch or lk.PadBatch as it is.
+        """
+        options = {
+            "remainder": None if remainder == "keep" else remainder,
+            "drop_remainder": drop_remainder or None,
+            "batch_fn": batch_fn,
+        }
+        if isinstance(size, Transformation):
+            return self._with(Batch, size, **options)
+        op = Batch(
+            global_batch_size=at_least("size", size, 1),
+            remainder=remainder,
+            drop_remainder=drop_remainder,
+            batch_fn=batch_fn,
+        )
+        return self._then(self._form.with_operation(op, sized=True), "batch", size, **options)
+
+    def apply(self, operations: Operation | Iterable[Operation]) -> Dataset[Any]:
+        """The operations of lk.transforms, or one, as a loader takes them."""
+        single = isinstance(operations, Transformation) or callable(operations)
+        given: Any = [operations] if single else operations
+        form, made = self._form, as_operations(given)
+        for op in made:
+            form = form.with_operation(op)
+        return self._then(form, "apply", [*made])
+
+    # --- order --------------------------------------------------------------------------------------------------------
+
+    def shuffle(self, seed: int | None = None, *, window: int | None = None, lanes: int = 1) -> Dataset[T_co]:
+        """Each epoch in an order of its own.
+
+        Args:
+            seed: int in [0, 2**64); without it that of `.seed()`, or in a part of a mixture one by the part's name.
+            window: for sources that are read by chunks: how many of their chunks are mixed at a time.
+            lanes: into how many parts each batch is cut, each with chunks of its own: as many as hosts.
+        """
+        form = self._form.shuffled(seed, window, lanes)
+        return self._then(form, "shuffle", seed=seed, window=window, lanes=None if lanes == 1 else lanes)
+
+    def repeat(self, num_epochs: int | None = None) -> Dataset[T_co]:
+        """So many epochs, without end if not given."""
+        return self._then(self._form.repeated(num_epochs), "repeat", num_epochs)
+
+    def seed(self, seed: int) -> Dataset[T_co]:
+        """The seed, int in [0, 2**64), of the steps that draw and of a shuffle without one."""
+        return self._then(self._form.with_seed(seed), "seed", seed)
+
+    # --- which records ------------------------------------------------------------------------------------------------
+
+    def take(self, count: int) -> Dataset[T_co]:
+        """The first ones, of batches the first steps; of shuffled records those of epoch 0, in its order."""
+        count = at_least("count", count, 1)
+        return self._then(self._form.sliced("take", slice(count)), "take", count)
+
+    def skip(self, count: int) -> Dataset[T_co]:
+        """All but the first ones."""
+        count = at_least("count", count, 0)
+        return self._then(self._form.sliced("skip", slice(count, None)), "skip", count)
+
+    def shard(self, shard_index: int, shard_count: int) -> Dataset[T_co]:
+        """Every `shard_count`-th record from `shard_index` on; the part of a process is `loader(shard_options=)`."""
+        count = at_least("shard_count", shard_count, 1)
+        first = at_least("shard_index", shard_index, 0, below=count)
+        form = self._form.sliced("shard", slice(first, None, count))
+        return self._then(form, "shard", first, count)
+
+    def select(self, record_keys: npt.ArrayLike | range) -> Dataset[T_co]:
+        """The records of these places, (n,) ints, in their order."""
+        return self._then(self._form.selected(record_keys), "select", record_keys)
+
+    def cache(
+        self, folder: str | os.PathLike[str] | None = None, *, limit: int | str | None = None
+    ) -> Dataset[T_co]:
+        """The records behind the maps so far, each made once and kept; folder, limit: as lk.CachedDataSource says."""
+        form = self._form.cached(folder, limit)
+        return self._then(form, "cache", folder, limit=limit)
+
+    # --- several ------------------------------------------------------------------------------------------------------
+
+    @_OfParts
+    def mix(
+        parts: Mapping[str, AnyPart],  # noqa: N805 - the same
+        weights: StagedWeights | None = None,
+        *,
+        seed: int | None = None,
+        order: Literal["even", "shuffled"] = "even",
+        when_exhausted: Literal["stop", "drop"] | None = None,
+        pattern: Sequence[str | int] | None = None,
+        id_key: str | None = None,
+        lanes: int = 1,
+    ) -> Dataset[Any]:
+        """Several chains as one, whose records come by weight: each in its own order.
+
+        Args:
+            parts: {name: chain}, each with its own shuffle and repeat. A shuffle without a seed has one that follows
+                from the mixture's and the name.
+            weights, seed, order, when_exhausted, pattern, id_key, lanes: as lk.mix has them.
+
+        >>> import loaderkit as lk
+        >>> web, code = lk.Dataset([1, 2, 3]).shuffle().repeat(), lk.Dataset([-1, -2]).repeat()
+        >>> ds = lk.Dataset.mix({"web": web, "code": code}, {"web": 2, "code": 1}, seed=0).batch(6)
+        >>> next(iter(ds)).tolist()
+        [1, -1, 3, 2, -2, 2]
+        """
+        chains, joined = _joined("mix", parts)
+        if not isinstance(chains, Mapping):
+            raise TypeError(f".mix(): expected a mapping of name to chain, got a {type(parts).__name__}")
+        options: dict[str, Any] = {"weights": weights, "when_exhausted": when_exhausted, "pattern": pattern}
+        lanes = at_least("lanes", lanes, 1)
+        form = joined.by_weight(seed=seed, id_key=id_key, lanes=lanes, order=order, **options)
+        options |= {"seed": seed, "id_key": id_key, "order": None if order == "even" else order}
+        return _made(form, called("lk.Dataset.mix", chains, **options, lanes=None if lanes == 1 else lanes))
+
+    @_OfParts
+    def interleave(
+        parts: Sequence[AnyPart] | Mapping[str, AnyPart],  # noqa: N805
+        *,
+        cycle_length: int | None = None,
+        block_length: int = 1,
+        num_epochs: int | None = None,
+        seed: int | None = None,
+    ) -> Dataset[Any]:
+        """The records of several chains in turn, as tf.data's `interleave`; the arguments of lk.interleave.
+
+        >>> import loaderkit as lk
+        >>> "".join(lk.Dataset.interleave([["a", "b", "c"], ["D"], ["e", "f"]], cycle_length=2, num_epochs=1))
+        'aDbcef'
+        """
+        chains, joined = _joined("interleave", parts)
+        options = {"cycle_length": cycle_length, "block_length": block_length, "num_epochs": num_epochs}
+        form = joined.interleaved(seed=seed, **options)
+        options |= {"block_length": None if block_length == 1 else block_length, "seed": seed}
+        return _made(form, called("lk.Dataset.interleave", chains, **options))
+
+    @_OfParts
+    def concat(
+        parts: Sequence[Dataset[U]] | Mapping[str, Dataset[U]],  # noqa: N805
+    ) -> Dataset[U]:
+        """The records of several chains, one behind the other.
+
+        >>> import loaderkit as lk
+        >>> list(lk.Dataset.concat([lk.Dataset([1, 2]).map(float), lk.Dataset([3])]))
+        [1.0, 2.0, 3]
+        """
+        chains, joined = _joined("concat", parts)
+        return _made(joined.concatenated(), called("lk.Dataset.concat", chains))
+
+    @_OfParts
+    def zip(
+        parts: Sequence[AnyPart] | Mapping[str, AnyPart],  # noqa: N805
+        *,
+        strict: bool = True,
+    ) -> Dataset[Any]:
+        """The records of several chains side by side: a tuple, or a dict by the names of a mapping.
+
+        strict: whether lengths that differ are a ValueError; False takes the first records of the longer ones.
+
+        >>> import loaderkit as lk
+        >>> list(lk.Dataset.zip([[1, 2], lk.Dataset([3, 4]).map(float)]))
+        [(1, 3.0), (2, 4.0)]
+        """
+        chains, joined = _joined("zip", parts)
+        form = joined.zipped(strict=strict)
+        return _made(form, called("lk.Dataset.zip", chains, strict=None if strict else False))
+
+    # --- what it gives ------------------------------------------------------------------------------------------------
+
+    def loader(self, **options: Unpack[LoaderOptions]) -> DataLoader[T_co]:
+        """A DataLoader of the chain; its arguments without data_source, sampler and operations.
+
+        ValueError where a step that draws has no seed, and where a source has another length than when the chain was
+        written.
+
+        >>> import loaderkit as lk
+        >>> with lk.Dataset([1, 2, 3]).repeat().batch(2).loader(num_steps=2) as loader:
+        ...     [batch.tolist() for batch in loader]
+        [[1, 2], [3, 1]]
+        """
+        form, given = self._form, dict[str, Any](options)
+        form.check_ready()
+        for name in {"data_source", "sampler", "operations"} & {*given}:
+            raise TypeError(
+                f"loader(): expected the chain to say {name}, got it as an argument; write it as a step"
+            )
+        if form.num_steps is not None:
+            if given.get("num_steps") is not None:
+                raise TypeError(
+                    f"loader(): expected no num_steps, as the chain has .take({form.num_steps}), got "
+                    f"{given['num_steps']}; give one of them"
+                )
+            given["num_steps"] = form.num_steps
+        return DataLoader(
+            data_source=form.source,
+            sampler=form.sampler(batch=form.stride),
+            operations=form.operations,
+            **given,
+        )
+
+    def __iter__(self) -> Iterator[T_co]:
+        return iter(self.loader())
+
+    def __len__(self) -> int:
+        return len(self.loader(agree=False))
+
+    def __length_hint__(self) -> int:
+        return self.loader(agree=False).__length_hint__()
+
+    def __bool__(self) -> bool:
+        return True
+
+    @property
+    def element_spec(self) -> Any:
+        """The first element's tree with an ArraySpec for each array and number, and the type for other leaves.
+
+        >>> import loaderkit as lk
+        >>> lk.Dataset([{"x": 1.5}, {"x": 2.5}]).batch(2).element_spec
+        {'x': ArraySpec(shape=(2,), dtype=dtype('float64'))}
+        """
+        return self.loader(agree=False).element_spec
+
+    @overload
+    def __getitem__(self, step: int) -> T_co: ...
+    @overload
+    def __getitem__(self, step: slice) -> Dataset[T_co]: ...
+    def __getitem__(self, step: int | slice) -> T_co | Dataset[T_co]:
+        if isinstance(step, slice):
+            first = step.start in (None, 0) and step.step in (None, 1) and step.stop is not None
+            if first and step.stop > 0 and self._form.zone == "elements":
+                return self.take(step.stop)
+            shown = ":".join("" if part is None else str(part) for part in (step.start, step.stop))
+            text = f"[{shown}{'' if step.step is None else f':{step.step}'}]"
+            return _made(self._form.sliced("slice", step), text, self._lines)
+        place = to_index(step)
+        with self.loader(agree=False) as loader, iter(loader) as it:
+            if self._form.changes_rows:
+                raise TypeError(
+                    "ds[i]: expected steps that keep the number of elements, so that step i is known, got "
+                    f"{self!r}; write it before them, or take from iter(ds)"
+                )
+            count = len(loader) if place < 0 else 0
+            if place + count < 0:
+                raise IndexError(f"ds[i]: expected i from {-count} on, got {place}")
+            try:
+                it.seek(place + count)
+                return next(it)
+            except (IndexError, StopIteration):
+                raise IndexError(f"ds[i]: expected i below {len(loader)}, the steps, got {place}") from None
+
+    def summary(self) -> str:
+        """A line for each step: its zone, how many elements there are, how many epochs of how many records.
+
+        >>> import loaderkit as lk
+        >>> print(lk.Dataset([1, 2, 3]).repeat().batch(2).summary())
+        step                   zone      length   epochs
+        lk.Dataset([1, 2, 3])  records   3
+        .repeat()              stream    endless  endless of 3
+        .batch(2)              elements  endless  endless of 3
+        """
+        return table_of(self._lines)
+
+    def __repr__(self) -> str:
+        return "".join(text for text, _ in self._lines)
+
+    if not TYPE_CHECKING:  # where it would make every misspelled name an attribute
+
+        def __getattr__(self, name: str) -> Never:
+            refuse_foreign_step(self, name)
+
+
+def _made(form: Form, text: str, before: tuple[tuple[str, Form], ...] = ()) -> Dataset[Any]:
+    made = Dataset.__new__(Dataset)
+    made._begin(form, text, before)
+    return made
+
+
+def _joined(step: str, parts: Any) -> tuple[Any, JoinedParts]:
+    """The parts as chains, in the container that they were given in, and joined."""
+    if isinstance(parts, Dataset | str | bytes) or not isinstance(parts, Iterable):
+        raise TypeError(
+            f".{step}(): expected a sequence of chains, or a mapping of name to chain, got {parts!r:.80}; write "
+            f"lk.Dataset.{step}([...])"
+        )
+    names = tuple(parts) if isinstance(parts, Mapping) else None
+    chains = [each if isinstance(each, Dataset) else Dataset(each) for each in _values(parts)]
+    if not chains:
+        raise ValueError(f".{step}(): expected one part or more, got none")
+    for name in names or ():
+        if not isinstance(name, str):
+            raise TypeError(f".{step}(): expected names that are texts, got {name!r:.80}")
+    joined = JoinedParts(step, [each._form for each in chains], names, [*map(repr, chains)])
+    return chains if names is None else dict(zip(names, chains, strict=True)), joined
+
+
+def _values(parts: Any) -> Iterable[Any]:
+    return parts.values() if isinstance(parts, Mapping) else parts

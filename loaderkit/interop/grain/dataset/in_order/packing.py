@@ -1,0 +1,284 @@
+"""FirstFit and BestFit packing: documents in the order in which they come, each into one of `num_packing_bins` bins.
+
+The first document that no bin has room for ends the window: its bins become rows, and a new window begins with the
+document. A document is copied when it is placed; segment ids and positions are made for a whole window at once.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderkit._base.numbers import at_least
+from loaderkit._order.permutation import Int64Array
+
+from .bins import BestFit, FirstFit
+from .step import State, Step, StepIterator
+
+Rows = dict[str, Any]  # by name an array (rows, tokens, ...), or a list of a list for each row
+
+
+class _Feature(NamedTuple):
+    """One packed feature: cells of a row, the cells that a document takes are a multiple of the alignment, padding."""
+
+    name: str
+    cells: int
+    alignment: int
+    padding: Any
+
+
+class _Window:
+    """The rows of one window, which documents are put into.
+
+    Args:
+        node: the step.
+        first: a document, which says the dtypes and the shapes.
+    """
+
+    def __init__(self, node: "PackIterDataset", first: Mapping[str, Any]) -> None:
+        self._features = node._features
+        self._bins = node._bins(node._size, [feature.cells for feature in self._features], node._most)
+        self._values = [_empty(feature, node._size, first[feature.name]) for feature in self._features]
+        self._starts = [[0] * node._size for _ in self._features]
+        self._rows: list[int] = []  # of each document
+        self._begun: list[list[int]] = [[] for _ in self._features]  # each document's first cell
+        self._lengths: list[list[int]] = [[] for _ in self._features]
+        self._lists: dict[str, list[list[Any]]] = {
+            name: [[] for _ in range(node._size)] for name in node._listed
+        }
+        self._plain = node._meta
+
+    def put(self, document: Mapping[str, Any]) -> bool:
+        """Whether a bin takes the document; ValueError for one that an empty bin has no room for."""
+        values = [document[feature.name] for feature in self._features]
+        needs = [len(value) if getattr(value, "ndim", 0) else 1 for value in values]
+        takes = [
+            -(-need // feature.alignment) * feature.alignment for need, feature in zip(needs, self._features)
+        ]
+        row = self._bins.put(needs, takes)
+        if row is None:
+            for feature, need in zip(self._features, needs):
+                if need > feature.cells:
+                    raise ValueError(
+                        f"{feature.name!r}: expected at most {feature.cells} tokens, as length_struct says, got "
+                        f"{need}; truncate it before it is packed"
+                    )
+            return False
+        self._rows.append(row)
+        for number, value in enumerate(values):
+            starts = self._starts[number]
+            start, need = starts[row], needs[number]
+            self._values[number][row, start : start + need] = value
+            self._begun[number].append(start)
+            self._lengths[number].append(need)
+            starts[row] = start + takes[number]
+        for name, lists in self._lists.items():
+            lists[row].append(document[name])
+        return True
+
+    def rows(self) -> Rows:
+        """The leaves of the rows, in the order of their names."""
+        rows = np.array(self._rows)
+        count = int(rows.max()) + 1
+        order = np.argsort(rows, kind="stable")
+        found: dict[str, Any] = {}
+        for number, feature in enumerate(self._features):
+            found[feature.name] = self._values[number][:count]
+            if feature.name in self._plain:
+                continue
+            begun = np.array(self._begun[number])[order] + rows[order] * feature.cells
+            lengths = np.array(self._lengths[number])[order]
+            segment_ids, positions = _described(rows[order], begun, lengths, count * feature.cells)
+            found[f"{feature.name}_segment_ids"] = segment_ids.reshape(count, -1)
+            found[f"{feature.name}_positions"] = positions.reshape(count, -1)
+        for name, lists in self._lists.items():
+            found[name] = lists[:count]
+        return {name: found[name] for name in sorted(found)}
+
+
+def _empty(feature: _Feature, bins: int, value: Any) -> NDArray[Any]:
+    """Rows of padding, of the dtype and shape that a document has."""
+    if np.ndim(value) and not isinstance(value, np.ndarray):
+        raise TypeError(f"{feature.name!r}: expected an array or a number, got {value!r:.80}")
+    dtype = np.int64 if isinstance(value, int) else np.asarray(value).dtype
+    shape = (bins, feature.cells, *np.shape(value)[1:])
+    return np.zeros(shape, dtype) if feature.padding is None else np.full(shape, feature.padding, dtype)
+
+
+def _described(
+    rows: Int64Array, begun: Int64Array, lengths: Int64Array, cells: int
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """The segment ids and positions of all cells; both are 0 where no document is.
+
+    rows: (n,) of the documents, in order. begun: (n,) the first cell of each, counted over all rows. lengths: (n,).
+
+    >>> _described(np.array([0, 0, 1]), np.array([0, 2, 4]), np.array([2, 1, 3]), 8)
+    (array([1, 1, 2, 0, 1, 1, 1, 0], dtype=int32), array([0, 1, 0, 0, 0, 1, 2, 0], dtype=int32))
+    """
+    count = len(rows)
+    firsts = np.flatnonzero(np.diff(rows, prepend=-1))
+    numbers = np.arange(1, count + 1) - np.repeat(firsts, np.diff(firsts, append=count))  # from 1 in each row
+    spans = np.diff(begun, append=cells)  # a document's cells, and those behind it that have none
+    runs = np.stack([lengths, spans - lengths], axis=1).ravel()
+    ids = np.stack([numbers, np.zeros_like(numbers)], axis=1).ravel()
+    segment_ids = np.repeat(ids.astype(np.int32), runs)
+    positions = np.arange(cells, dtype=np.int32) - np.repeat(begun.astype(np.int32), spans)
+    positions *= segment_ids > 0
+    return segment_ids, positions
+
+
+class _PackIterator(StepIterator):
+    def __init__(self, node: Any, *parents: Any) -> None:
+        super().__init__(node, *parents)
+        self._go(self._parent.get_state(), 0, 0)
+
+    def _go(self, before: State, given: int, counted: int) -> None:
+        self._before = before  # the state before the first document of the window
+        self._given = given  # rows of the window
+        self._counted = counted  # rows of all windows
+        self._filling: _Window | None = None  # which documents are put into
+        self._leaves: list[
+            tuple[str, Any]
+        ] = []  # of a whole window's rows, by name; none where it isn't made
+        self._order: Sequence[int] = ()  # in which its rows are given
+        self._after: State = before  # the state after the last document of the whole window
+
+    def __next__(self) -> dict[str, Any]:
+        if not self._leaves:
+            self._make()
+        row = self._order[self._given]
+        found = {name: leaf[row] for name, leaf in self._leaves}
+        self._given += 1
+        self._counted += 1
+        if self._given >= len(self._order):
+            self._before, self._given, self._leaves = self._after, 0, []
+        return found
+
+    def _make(self) -> None:
+        """Reads documents up to the first that the window has no room for, which the next window begins with."""
+        parent, node = self._parent, self._node
+        following: _Window | None = None
+        while True:
+            state = parent.get_state()
+            try:
+                document = next(parent)
+            except StopIteration:
+                if self._filling is None:
+                    raise
+                break
+            if self._filling is None:
+                self._filling = _Window(node, document)
+            if not self._filling.put(document):
+                following = _Window(node, document)
+                following.put(document)
+                break
+        rows = self._filling.rows()
+        self._after, self._filling = state, following
+        self._leaves = [*rows.items()]
+        self._order = self._shuffled(rows) if node._shuffle else range(len(self._leaves[0][1]))
+
+    def _shuffled(self, rows: Rows) -> Sequence[int]:
+        count = len(self._leaves[0][1])
+        order: list[int] = (
+            np.random.default_rng(self._node._seed + self._counted - self._given)
+            .permuted(range(count))
+            .tolist()
+        )
+        if (name := self._node._group_by) is None:
+            return order
+        means = [_mean_of_different(row) for row in rows[name]]
+        return sorted(range(count), key=lambda row: (means[row], order[row]))
+
+    def get_state(self) -> State:
+        return {"parent": self._before, "next_row": self._given, "counter": self._counted}
+
+    def set_state(self, state: State) -> None:
+        self._parent.set_state(state["parent"])
+        self._go(self._parent.get_state(), state["next_row"], state["counter"])
+
+
+def _mean_of_different(row: NDArray[Any]) -> float:
+    """The mean of a row's different values that aren't 0; 0 where all are."""
+    different = np.unique(row)
+    count = np.count_nonzero(different)
+    return float(np.sum(different) / count) if count else 0.0
+
+
+class PackIterDataset(Step):
+    """What FirstFitPackIterDataset and BestFitPackIterDataset have in common.
+
+    Args:
+        parent: the data set before, of documents: dicts of arrays (tokens, ...), or of numbers, which are one token.
+        length_struct: for each packed feature the tokens of a row.
+        num_packing_bins: rows of a window.
+        seed: of the order of a window's rows.
+        shuffle_bins: whether they are shuffled.
+        shuffle_bins_group_by_feature: rows go by the mean of the different values that this feature has in each.
+        meta_features: features without segment ids and positions; of those that length_struct lacks, a row has a list
+            of its documents' values.
+        pack_alignment_struct: for each feature, the number that each document's first place is a multiple of.
+        padding_struct: for each feature the value of padding; None for 0.
+        max_sequences_per_bin: the most documents of a row.
+    """
+
+    _iterator = _PackIterator
+    _bins: ClassVar[type[FirstFit] | type[BestFit]]
+
+    def __init__(
+        self,
+        parent: Any,
+        *,
+        length_struct: Any,
+        num_packing_bins: int,
+        seed: int = 0,
+        shuffle_bins: bool = True,
+        shuffle_bins_group_by_feature: str | None = None,
+        meta_features: Sequence[str] = (),
+        pack_alignment_struct: Any = None,
+        padding_struct: Any = None,
+        max_sequences_per_bin: int | None = None,
+    ) -> None:
+        super().__init__(parent)
+        if not isinstance(length_struct, Mapping):
+            raise TypeError(
+                f"length_struct: expected tokens by feature, in a dict, got {length_struct!r:.80}"
+            )
+        self._features = [
+            _Feature(
+                name,
+                at_least(f"length_struct[{name!r}]", length_struct[name], 1),
+                1 if pack_alignment_struct is None else pack_alignment_struct[name],
+                None if padding_struct is None else padding_struct[name],
+            )
+            for name in sorted(length_struct)
+        ]
+        self._size = at_least("num_packing_bins", num_packing_bins, 1)
+        self._seed, self._shuffle, self._group_by = seed, shuffle_bins, shuffle_bins_group_by_feature
+        self._meta = frozenset(meta_features)
+        self._listed = [name for name in meta_features if name not in length_struct]
+        self._most = max_sequences_per_bin
+        if max_sequences_per_bin is not None:
+            at_least("max_sequences_per_bin", max_sequences_per_bin, 1)
+
+
+class FirstFitPackIterDataset(PackIterDataset):
+    """Rows of documents, each put into the first that has room for it.
+
+    Args:
+        parent, length_struct, num_packing_bins, seed, shuffle_bins, shuffle_bins_group_by_feature, meta_features,
+        pack_alignment_struct, padding_struct, max_sequences_per_bin: as PackIterDataset says.
+    """
+
+    _bins = FirstFit
+
+
+class BestFitPackIterDataset(PackIterDataset):
+    """Rows of documents, each put into the fullest that has room for it.
+
+    Args:
+        parent, length_struct, num_packing_bins, seed, shuffle_bins, shuffle_bins_group_by_feature, meta_features,
+        pack_alignment_struct, padding_struct, max_sequences_per_bin: as PackIterDataset says.
+    """
+
+    _bins = BestFit

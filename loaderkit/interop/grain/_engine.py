@@ -60,15 +60,18 @@ class EngineLoader:
         return files_of_workers(self._settings)
 
     def reader(self, plan: LayoutPlan, layout: int) -> "LayoutReader":
+        """As `stream`, of a source that may end where it raises StopIteration."""
+        return LayoutReader(self.stream(plan, layout))
+
+    def stream(self, plan: LayoutPlan, layout: int) -> StreamReader[LayoutPosition, LayoutPlan]:
         """The stream of a plan, which is that of a layout, from its beginning."""
         factory = EngineExecutorFactory(self._settings, self._files, not self.compiled.fixed, layout)
-        stream = StreamReader(
+        return StreamReader(
             partial(self._shared_executor.executor, factory),
             plan,
             partial(LayoutPlan.open_scheduler, prefetch=self._settings.elements_ahead),
             Quarantine(None),
         )
-        return LayoutReader(stream)
 
     def close(self) -> None:
         """Ends the workers."""

@@ -12,8 +12,9 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, ClassVar, Self
 
 from loaderkit.interop.grain import checkpoint
+from loaderkit.interop.grain.options import MultiprocessingOptions
 
-from .node import Dataset
+from .node import Dataset, made
 
 _ROOM = __name__.rpartition(".")[0]
 
@@ -47,6 +48,16 @@ class IterDataset(Dataset, abc.ABC):
             )
         return super().__new__(cls)
 
+    @staticmethod
+    def mix(datasets: Any, weights: Any = None) -> Any:
+        """Elements of several data sets by weights, alike if none are given, until one of them has no more.
+
+        Args:
+            datasets: in a list or by name.
+            weights: for each, likewise.
+        """
+        return made("IterDataset.mix", datasets, weights)
+
     @abc.abstractmethod
     def __iter__(self) -> "DatasetIterator":
         """An iterator from the beginning."""
@@ -66,6 +77,10 @@ class IterDataset(Dataset, abc.ABC):
             replaced._stream = (stream, streams)
             replaced._parents = tuple(parent._sliced(stream, streams, leaf) for parent in self._parents)
         return replaced  # type: ignore[no-any-return]
+
+    def _planned(self) -> "DatasetIterator | None":
+        """An iterator of elements that the engine makes; None where they are made in order."""
+        return self._made("planned")  # type: ignore[no-any-return]
 
     def batch(
         self,
@@ -113,7 +128,8 @@ class IterDataset(Dataset, abc.ABC):
         """
         if worker_init_fn is not None or sequential_slice:
             raise NotImplementedError("mp_prefetch: worker_init_fn and sequential_slice aren't here")
-        return self._made("mp_prefetch", options)
+        options = MultiprocessingOptions(num_workers=10) if options is None else options
+        return self._made("mp_prefetch", options) if options.num_workers else self
 
 
 class DatasetIterator(Iterator[Any], abc.ABC):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from loaderkit.interop.grain.options import ReadOptions
 
-from .node import Dataset
+from .node import Dataset, made
 
 # (n,) int64, or of Python's ints where one is too large for that
 Indices = NDArray[Any]
@@ -135,7 +135,7 @@ class MapDataset(Dataset, abc.ABC):
 
 
 def _node(step: str, *args: Any, **keywords: Any) -> MapDataset:
-    node: MapDataset = Dataset._steps[f"MapDataset.{step}"](*args, **keywords)
+    node: MapDataset = made(f"MapDataset.{step}", *args, **keywords)
     return node
 
 

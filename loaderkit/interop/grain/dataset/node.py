@@ -4,12 +4,13 @@ A default seed is that of Grain: `SeedSequence([seed, depth, seed, depth, ...])`
 seed, in the order of a breadth-first walk; `depth` counts the nodes between.
 
 The classes of steps are in files that import the one with the methods, such as `shuffle`, that make them. So a class
-says which step it is, `class ShuffleMapDataset(MapNode, step="MapDataset.shuffle")`, and the methods ask `made`.
+says which step it is, `class ShuffleMapDataset(MapNode, step="MapDataset.shuffle")`, and the methods call `made`.
 """
 
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from importlib import import_module
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -85,24 +86,31 @@ class Dataset:
 
         Raises NotImplementedError for what is none.
         """
-        made: Any = self
+        ds: Any = self
         given = transformations if isinstance(transformations, Sequence) else (transformations,)
         for each in given:
             if _is(each, "Batch"):
-                made = made.batch(each.batch_size, drop_remainder=each.drop_remainder, batch_fn=each.batch_fn)
+                ds = ds.batch(each.batch_size, drop_remainder=each.drop_remainder, batch_fn=each.batch_fn)
                 continue
             method = next((method for kind, method in _METHODS.items() if _is(each, kind)), None)
             if method is None:
                 raise NotImplementedError(f"transformations: expected Grain's transforms, got {each!r:.80}")
-            flat_map = f"{made._kind}.flat_map"
-            made = self._steps[flat_map](made, each) if method == "flat_map" else getattr(made, method)(each)
-        return made  # type: ignore[no-any-return]
+            is_method = hasattr(ds, method)  # flat_map is none
+            ds = getattr(ds, method)(each) if is_method else ds._made(method, each)
+        return ds  # type: ignore[no-any-return]
 
     _kind: ClassVar[str] = ""  # "MapDataset" or "IterDataset"
 
     def _made(self, step: str, *args: Any, **kwargs: Any) -> Any:
         """The node of a step after this one."""
-        return self._steps[f"{self._kind}.{step}"](self, *args, **kwargs)
+        return made(f"{self._kind}.{step}", self, *args, **kwargs)
+
+
+def made(step: str, *args: Any, **keywords: Any) -> Any:
+    """The node of a step, such as "MapDataset.range"."""
+    if step not in Dataset._steps:
+        import_module(f"{__package__}.all_steps")
+    return Dataset._steps[step](*args, **keywords)
 
 
 def _is(transform: Any, kind: str) -> bool:

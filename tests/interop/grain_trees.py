@@ -1,6 +1,6 @@
 """Trees of Grain's Dataset API as JSON, built with any package that has its names, and random ones.
 
-A tree is a list: the step, its arguments, and the trees before it. Elements are dicts, or tuples of them, until a batch.
+A tree is a list: the step, its arguments, and the trees before it. Elements are dicts or tuples of them, until a batch.
 """
 
 from typing import Any
@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from grain_pipelines import spelled
 from hypothesis import strategies as st
+
+from loaderkit.interop.grain._tree import as_sent
 
 
 def number(element: Any) -> int:
@@ -28,7 +30,11 @@ def with_index(index: int, element: Any) -> dict:
 
 
 def drawn(element: Any, rng: np.random.Generator) -> dict:
-    return {"n": number(element) + int(rng.integers(1 << 20)), "r": rng.random(3), "h": rng.integers(9, dtype=np.uint32)}
+    return {
+        "n": number(element) + int(rng.integers(1 << 20)),
+        "r": rng.random(3),
+        "h": rng.integers(9, dtype=np.uint32),
+    }
 
 
 def most(element: Any) -> bool:
@@ -82,7 +88,7 @@ def transform_of(g: Any, word: str) -> Any:
     }[word]()
 
 
-def built(g: Any, spec: list) -> Any:
+def built(g: Any, spec: list) -> Any:  # noqa: C901 - a table
     """The tree as a package builds it.
 
     Args:
@@ -123,8 +129,6 @@ def built(g: Any, spec: list) -> Any:
             return ds.batch(args[0], drop_remainder=args[1], batch_fn=total if args[2] else None)
         case "apply":
             return ds.apply([transform_of(g, word) for word in args[0]])
-        case "mp_prefetch":
-            return ds.mp_prefetch(g.python.MultiprocessingOptions(args[0]))
         case "to_iter_dataset":
             return ds.to_iter_dataset(allow_nones=args[0])
         case "iter_mix":
@@ -152,6 +156,7 @@ def told(g: Any, spec: list, indices: list[int]) -> list[str]:
 
 
 SEEDS = st.integers(0, 2**32 - 1)
+BATCHES = st.tuples(st.integers(1, 5), st.booleans(), st.booleans())
 WEIGHTS = st.none() | st.lists(st.sampled_from([0.1, 0.3, 1, 2, 7.5, 40]), min_size=3, max_size=3)
 
 
@@ -163,10 +168,23 @@ def _further(trees: st.SearchStrategy[list]) -> st.SearchStrategy[list]:
         st.builds(lambda seed, ds: ["seed", seed, ds], SEEDS, one),
         st.builds(lambda seed, ds: ["shuffle", seed, ds], st.none() | SEEDS, one),
         st.builds(lambda seed, ds: ["random_map", seed, ds], st.none() | SEEDS, one),
-        st.builds(lambda a, b, by, ds: ["slice", a, b, by, ds], ends, ends, st.sampled_from([None, 2, 3, -1]), one),
-        st.builds(lambda n, again, ds: ["repeat", n, again, ds], st.sampled_from([1, 2, 5, None]), st.booleans(), one),
+        st.builds(
+            lambda a, b, by, ds: ["slice", a, b, by, ds], ends, ends, st.sampled_from([None, 2, 3, -1]), one
+        ),
+        st.builds(
+            lambda n, again, ds: ["repeat", n, again, ds],
+            st.sampled_from([1, 2, 5, None]),
+            st.booleans(),
+            one,
+        ),
         st.builds(lambda step, ds: [step, ds], st.sampled_from(["map", "map_with_index", "filter"]), one),
-        st.builds(lambda n, drop, fn, ds: ["batch", n, drop, fn, ds], st.integers(1, 5), st.booleans(), st.booleans(), one),
+        st.builds(
+            lambda n, drop, fn, ds: ["batch", n, drop, fn, ds],
+            st.integers(1, 5),
+            st.booleans(),
+            st.booleans(),
+            one,
+        ),
         st.builds(lambda n, seed, ds: ["window", n, seed, ds], st.integers(1, 9), st.integers(0, 99), one),
         st.builds(lambda weights, ds: ["mix", weights, ds], WEIGHTS, few),
         st.builds(lambda ds: ["concatenate", ds], few),
@@ -183,7 +201,12 @@ def _further(trees: st.SearchStrategy[list]) -> st.SearchStrategy[list]:
 TREES = st.recursive(
     st.one_of(
         st.integers(1, 40).map(lambda n: ["source", n]),
-        st.builds(lambda a, n, by: ["range", a, a + n, by], st.integers(-5, 50), st.integers(0, 60), st.integers(1, 4)),
+        st.builds(
+            lambda a, n, by: ["range", a, a + n, by],
+            st.integers(-5, 50),
+            st.integers(0, 60),
+            st.integers(1, 4),
+        ),
     ),
     _further,
     max_leaves=6,
@@ -197,7 +220,13 @@ def _chain_further(chains: st.SearchStrategy[list]) -> st.SearchStrategy[list]:
         st.builds(lambda step, ds: [step, ds], st.sampled_from(["map", "map_with_index", "filter"]), one),
         st.builds(lambda seed, ds: ["random_map", seed, ds], st.none() | SEEDS, one),
         st.builds(lambda seed, ds: ["seed", seed, ds], SEEDS, one),
-        st.builds(lambda n, drop, fn, ds: ["batch", n, drop, fn, ds], st.integers(1, 5), st.booleans(), st.booleans(), one),
+        st.builds(
+            lambda n, drop, fn, ds: ["batch", n, drop, fn, ds],
+            st.integers(1, 5),
+            st.booleans(),
+            st.booleans(),
+            one,
+        ),
         st.builds(lambda n, ds: ["limit", n, ds], st.integers(1, 9), one),
         st.builds(lambda words, ds: ["apply", words, ds], st.just(["fan"]) | st.just(["batch"]), one),
         st.builds(lambda weights, ds: ["iter_mix", weights, ds], WEIGHTS, few),
@@ -209,13 +238,20 @@ _LEAVES = TREES.flatmap(lambda tree: st.booleans().map(lambda nones: ["to_iter_d
 CHAINS = st.recursive(_LEAVES, _chain_further, max_leaves=4)
 
 
-def passed(iterator: Any, most: int) -> tuple[list[str], list[Any]]:
-    """The elements that an iterator gives, up to a number, with "end" or "error" behind them, and the states before."""
+def passed(iterator: Any, most: int, *, sent: bool = False) -> tuple[list[str], list[Any]]:
+    """The elements that an iterator gives, up to a number, with "end" or "error" behind them, and the states before.
+
+    Args:
+        iterator: of either package.
+        most: the number.
+        sent: whether elements are spelled as worker processes of Grain would send them.
+    """
     elements, states = [], []
     for _ in range(most):
         states.append(iterator.get_state())
         try:
-            elements.append(spelled(next(iterator)))
+            element = next(iterator)
+            elements.append(spelled(as_sent(element) if sent else element))
         except StopIteration:
             elements.append("end")
             break

@@ -1,13 +1,9 @@
 """The elements of Grain's MapDataset: for any tree, at any index, and what a class of a user's adds."""
 
-import hashlib
-import pickle
-
 import numpy as np
-import pytest
 from grain_pipelines import spelled
 from grain_trees import TREES, built, told
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import loaderkit.interop.grain as grain

@@ -126,7 +126,7 @@ class _MixedIterator(_SeveralIterator):
         self._index, self._stopped = state["index"], state["stop"]
 
 
-class MixedIterDataset(Step):
+class MixedIterDataset(Step, step="IterDataset.mix"):
     """Elements of several data sets by weights, until one of them ends.
 
     Args:

@@ -52,9 +52,9 @@ class CountingIterator(StepIterator):
 
 
 class Step(IterDataset):
-    """A node whose iterator is a `_iterator` over the iterators of its parents."""
+    """A node whose iterator is the engine's, or a `_iterator` over the iterators of its parents."""
 
     _iterator: ClassVar[type[StepIterator]]
 
     def __iter__(self) -> Any:
-        return self._iterator(self, *map(iter, self._parents))
+        return self._planned() or self._iterator(self, *map(iter, self._parents))

@@ -64,19 +64,31 @@ class IterDataset(Dataset, abc.ABC):
 
     def _sliced(
         self, stream: int, streams: int, leaf: Callable[["IterDataset"], "IterDataset | None"]
-    ) -> Self:
+    ) -> Any:
         """The chain of one of several streams.
 
         Args:
             stream, streams: w and W.
             leaf: gives what takes the place of a node and all before it, None where the node is copied.
+
+        A class that reads no data set before it has `set_slice(slice)`, which leaves it the elements [w::W]; ValueError
+        where there are several streams and it has none.
         """
-        replaced: Any = leaf(self)
+        replaced = leaf(self)
         if replaced is None:
-            replaced = copy.copy(self)
-            replaced._stream = (stream, streams)
-            replaced._parents = tuple(parent._sliced(stream, streams, leaf) for parent in self._parents)
-        return replaced  # type: ignore[no-any-return]
+            mine: Any = copy.copy(self)
+            mine._stream = (stream, streams)
+            if hasattr(mine, "set_slice"):
+                mine.set_slice(slice(stream, None, streams))
+            elif all(isinstance(parent, IterDataset) for parent in self._parents) and self._parents:
+                mine._parents = tuple(parent._sliced(stream, streams, leaf) for parent in self._parents)
+            elif streams > 1:
+                raise ValueError(
+                    f"mp_prefetch: expected steps over IterDatasets, or a method set_slice(slice), got "
+                    f"{type(self).__name__} without: it can't be divided among {streams} workers"
+                )
+            replaced = mine
+        return replaced
 
     def _planned(self) -> "DatasetIterator | None":
         """An iterator of elements that the engine makes; None where they are made in order."""

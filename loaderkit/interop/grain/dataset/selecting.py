@@ -235,7 +235,7 @@ def selected(indices: Indices, weights: Sequence[int]) -> tuple[Indices, Indices
 
     >>> which, there = selected(np.arange(5), (2, 1))
     >>> which.tolist(), there.tolist()
-    ([0, 1, 0, 0, 1], [0, 0, 1, 2, 1])
+    ([0, 0, 1, 0, 0], [0, 1, 0, 2, 3])
     """
     left = sum(weights)
     before = exact(indices, left)

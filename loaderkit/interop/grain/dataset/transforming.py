@@ -205,7 +205,8 @@ class FlatMapMapDataset(MapNode, step="MapDataset.flat_map"):
 def nodes_of(ds: Any) -> Iterator[Any]:
     """A node and all before it.
 
-    >>> [type(node).__name__ for node in nodes_of(MapDataset.range(3).repeat())]
+    >>> import loaderkit.interop.grain as grain
+    >>> [type(node).__name__ for node in nodes_of(grain.MapDataset.range(3).repeat())]
     ['RepeatMapDataset', 'RangeMapDataset']
     """
     yield ds

@@ -4,8 +4,7 @@ Glossary of `Interleave`: a *slot* is one of the `cycle_length` places in the cy
 its data set ends the slot is exhausted, and at its next turn it gets the next data set that hasn't begun.
 """
 
-import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from loaderkit._base.notes import annotate
@@ -288,8 +287,6 @@ class InterleaveIterDataset(IterDataset):
         is_iter = isinstance(dataset, IterDataset) or is_of_grain(dataset, "IterDataset")
         return ThreadPrefetchDatasetIterator(iterator, self._ahead) if is_iter else iterator
 
-    def _sliced(self, stream: int, streams: int, leaf: Callable[[IterDataset], IterDataset | None]) -> Any:
-        """Grain gives a stream every W-th data set, whole."""
-        mine: Any = copy.copy(self)
-        mine._datasets = self._datasets[stream::streams]
-        return mine
+    def set_slice(self, sl: slice, sequential_slice: bool = False) -> None:
+        """Leaves the data sets of a slice, whole: those that one of Grain's workers has."""
+        self._datasets = self._datasets[sl]

@@ -16,7 +16,7 @@ import numpy as np
 from loaderkit._base.numbers import at_least
 from loaderkit.errors import StateError
 
-from .map_dataset import Indices, exact
+from .map_dataset import Indices
 from .selecting import selected
 from .transforming import RngPool, nodes_of, own
 
@@ -225,15 +225,14 @@ class BatchedRows(Rows):
         self._rows: int = batch.batch_size
 
     def at(self, indices: Indices, streams: int) -> list[Any]:
-        of, turns = indices // streams, indices % streams
-        sizes = {turn: self.parents[0].size(turn, streams) for turn in dict.fromkeys(turns.tolist())}
-        each = []
-        for number, turn in zip(exact(of, self._rows * streams).tolist(), turns.tolist(), strict=True):
-            places = range(number * self._rows, min((number + 1) * self._rows, sizes[turn]))
-            each.append([place * streams + turn for place in places])
-        there = np.array([index for batch in each for index in batch], np.int64)
+        numbers, turns = indices // streams, indices % streams
+        every = {turn: self.parents[0].size(turn, streams) for turn in dict.fromkeys(turns.tolist())}
+        sizes = np.minimum(self._rows, [*map(every.__getitem__, turns.tolist())] - numbers * self._rows)
+        within = np.arange(self._rows)
+        there = (numbers[:, None] * self._rows + within) * streams + turns[:, None]
+        there = there[within < sizes[:, None]]
         rows = iter(all_there(self.parents[0].at(there, streams), there, "batch"))
-        return [self._make([next(rows) for _ in batch]) for batch in each]
+        return [self._make([next(rows) for _ in range(size)]) for size in sizes.tolist()]
 
     def size(self, stream: int, streams: int) -> int:
         rows: int = super().size(stream, streams)

@@ -163,10 +163,11 @@ class BatchMapDataset(MapNode, step="MapDataset.batch"):
     def _rows(self, indices: Indices) -> list[Any]:
         epochs, places = in_epochs(exact(indices, self._size), self._length)
         firsts = epochs * self._within + places * self._size
-        sizes = np.minimum(self._size, self._within - places * self._size).tolist()
-        each = [first + np.arange(size) for first, size in zip(firsts, sizes, strict=True)]
-        rows = iter(self._parent.__getitems__(np.concatenate(each) if each else indices))
-        return [self._batch_fn([next(rows) for _ in range(size)]) for size in sizes]
+        sizes = np.minimum(self._size, self._within - places * self._size)
+        within = np.arange(self._size)
+        there = (firsts[:, None] + within)[within < sizes[:, None].astype(np.int64)]
+        rows = iter(self._parent.__getitems__(there))
+        return [self._batch_fn([next(rows) for _ in range(size)]) for size in sizes.tolist()]
 
 
 class FlatMapMapDataset(MapNode, step="MapDataset.flat_map"):

@@ -7,13 +7,18 @@ its data set ends the slot is exhausted, and at its next turn it gets the next d
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from loaderkit._base.notes import annotate
 from loaderkit._base.numbers import at_least
 from loaderkit.interop.grain._installed import is_of_grain
 from loaderkit.interop.grain.dataset.iter_dataset import DatasetIterator, IterDataset
+from loaderkit.interop.grain.dataset.selecting import selected
 
 from .step import CountingIterator, State, Step, StepIterator
 from .threads import ThreadPrefetchDatasetIterator
+
+_AT_ONCE = 64  # elements of a mixture whose components are found together
 
 
 class _RepeatIterator(CountingIterator):
@@ -92,11 +97,17 @@ class _MixedIterator(_SeveralIterator):
         super().__init__(node, *parents)
         self._index = 0
         self._stopped = False
+        self._chosen: list[int] = []  # the components of some indices
+        self._first = 0  # of these indices
 
     def __next__(self) -> Any:
         if self._stopped:
             raise StopIteration
-        chosen = component_at(self._index, self._node._weights)
+        place = self._index - self._first
+        if not 0 <= place < len(self._chosen):
+            self._first, place = self._index, 0
+            self._chosen = selected(np.arange(_AT_ONCE) + self._index, self._node._weights)[0].tolist()
+        chosen = self._chosen[place]
         self._index += 1
         self._stopped = True  # unless the component has an element
         try:
@@ -148,21 +159,6 @@ class MixedIterDataset(Step, step="IterDataset.mix"):
             )
         scale = 100 / min(proportions)
         self._weights = [int(weight * scale) for weight in proportions]
-
-
-def component_at(index: int, weights: Sequence[int]) -> int:
-    """The component that an index of a mixture reads.
-
-    >>> [component_at(index, [100, 200]) for index in range(6)]
-    [1, 0, 1, 1, 0, 1]
-    """
-    left, here, after = sum(weights), index, index + 1
-    for component, weight in enumerate(weights):
-        rest_here, rest_after = (at * (left - weight) // left for at in (here, after))
-        if here - rest_here != after - rest_after:
-            return component
-        left, here, after = left - weight, rest_here, rest_after
-    raise AssertionError("one component has every index")
 
 
 class _InterleaveIterator(DatasetIterator):

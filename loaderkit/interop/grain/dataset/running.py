@@ -139,7 +139,13 @@ class EngineIterator(DatasetIterator):
         return self._take().value
 
     def get_state(self) -> State:
-        engine, position = self._engine, self._reader.position
+        return self._state_at(self._mark())
+
+    def _mark(self) -> LayoutPosition:
+        return self._reader.position
+
+    def _state_at(self, mark: LayoutPosition) -> State:
+        engine, position = self._engine, mark
         first = self._only or 0
         states = [engine.state(place, first + part) for part, place in enumerate(position.cursors)]
         if engine.layout == 0 or self._only is not None:

@@ -27,6 +27,14 @@ class _Feature(NamedTuple):
     alignment: int
     padding: Any
 
+    def empty(self, bins: int, value: Any) -> NDArray[Any]:
+        """Rows of padding (bins, cells, ...), of the dtype and shape that a document's value has."""
+        if np.ndim(value) and not isinstance(value, np.ndarray):
+            raise TypeError(f"{self.name!r}: expected an array or a number, got {value!r:.80}")
+        dtype = np.int64 if isinstance(value, int) else np.asarray(value).dtype
+        shape = (bins, self.cells, *np.shape(value)[1:])
+        return np.zeros(shape, dtype) if self.padding is None else np.full(shape, self.padding, dtype)
+
 
 class _Window:
     """The rows of one window, which documents are put into.
@@ -37,45 +45,47 @@ class _Window:
     """
 
     def __init__(self, node: "PackIterDataset", first: Mapping[str, Any]) -> None:
-        self._features = node._features
-        self._bins = node._bins(node._size, [feature.cells for feature in self._features], node._most)
-        self._values = [_empty(feature, node._size, first[feature.name]) for feature in self._features]
-        self._starts = [[0] * node._size for _ in self._features]
+        self._node, self._features = node, node._features
+        self._put_in_bin = node._bins(node._size, [each.cells for each in self._features], node._most).put
+        # Of each feature: its name, the rows, the first free cell of each, each document's first cell and length.
+        self._columns = [
+            (each.name, each.empty(node._size, first[each.name]), [0] * node._size, list[int](), list[int]())
+            for each in self._features
+        ]
         self._rows: list[int] = []  # of each document
-        self._begun: list[list[int]] = [[] for _ in self._features]  # each document's first cell
-        self._lengths: list[list[int]] = [[] for _ in self._features]
         self._lists: dict[str, list[list[Any]]] = {
             name: [[] for _ in range(node._size)] for name in node._listed
         }
-        self._plain = node._meta
 
     def put(self, document: Mapping[str, Any]) -> bool:
         """Whether a bin takes the document; ValueError for one that an empty bin has no room for."""
         values = [document[feature.name] for feature in self._features]
         needs = [len(value) if getattr(value, "ndim", 0) else 1 for value in values]
-        takes = [
-            -(-need // feature.alignment) * feature.alignment for need, feature in zip(needs, self._features)
-        ]
-        row = self._bins.put(needs, takes)
+        takes = needs
+        if self._node._aligns:
+            takes = [-(-need // each.alignment) * each.alignment for need, each in zip(needs, self._features)]
+        row = self._put_in_bin(needs, takes)
         if row is None:
-            for feature, need in zip(self._features, needs):
-                if need > feature.cells:
-                    raise ValueError(
-                        f"{feature.name!r}: expected at most {feature.cells} tokens, as length_struct says, got "
-                        f"{need}; truncate it before it is packed"
-                    )
+            self._check_short(needs)
             return False
         self._rows.append(row)
-        for number, value in enumerate(values):
-            starts = self._starts[number]
-            start, need = starts[row], needs[number]
-            self._values[number][row, start : start + need] = value
-            self._begun[number].append(start)
-            self._lengths[number].append(need)
-            starts[row] = start + takes[number]
+        for (_, rows, free, begun, lengths), value, need, taken in zip(self._columns, values, needs, takes):
+            start = free[row]
+            rows[row, start : start + need] = value
+            begun.append(start)
+            lengths.append(need)
+            free[row] = start + taken
         for name, lists in self._lists.items():
             lists[row].append(document[name])
         return True
+
+    def _check_short(self, needs: Sequence[int]) -> None:
+        for feature, need in zip(self._features, needs):
+            if need > feature.cells:
+                raise ValueError(
+                    f"{feature.name!r}: expected at most {feature.cells} tokens, as length_struct says, got {need}; "
+                    "truncate it before it is packed"
+                )
 
     def rows(self) -> Rows:
         """The leaves of the rows, in the order of their names."""
@@ -83,27 +93,17 @@ class _Window:
         count = int(rows.max()) + 1
         order = np.argsort(rows, kind="stable")
         found: dict[str, Any] = {}
-        for number, feature in enumerate(self._features):
-            found[feature.name] = self._values[number][:count]
-            if feature.name in self._plain:
-                continue
-            begun = np.array(self._begun[number])[order] + rows[order] * feature.cells
-            lengths = np.array(self._lengths[number])[order]
-            segment_ids, positions = _described(rows[order], begun, lengths, count * feature.cells)
-            found[f"{feature.name}_segment_ids"] = segment_ids.reshape(count, -1)
-            found[f"{feature.name}_positions"] = positions.reshape(count, -1)
+        for name, values, _, begun, lengths in self._columns:
+            found[name] = values[:count]
+            if name not in self._node._meta:
+                cells = values.shape[1]
+                firsts = np.array(begun)[order] + rows[order] * cells
+                described = _described(rows[order], firsts, np.array(lengths)[order], count * cells)
+                for leaf, each in zip(("segment_ids", "positions"), described):
+                    found[f"{name}_{leaf}"] = each.reshape(count, cells)
         for name, lists in self._lists.items():
             found[name] = lists[:count]
         return {name: found[name] for name in sorted(found)}
-
-
-def _empty(feature: _Feature, bins: int, value: Any) -> NDArray[Any]:
-    """Rows of padding, of the dtype and shape that a document has."""
-    if np.ndim(value) and not isinstance(value, np.ndarray):
-        raise TypeError(f"{feature.name!r}: expected an array or a number, got {value!r:.80}")
-    dtype = np.int64 if isinstance(value, int) else np.asarray(value).dtype
-    shape = (bins, feature.cells, *np.shape(value)[1:])
-    return np.zeros(shape, dtype) if feature.padding is None else np.full(shape, feature.padding, dtype)
 
 
 def _described(
@@ -131,6 +131,9 @@ def _described(
 class _PackIterator(StepIterator):
     def __init__(self, node: Any, *parents: Any) -> None:
         super().__init__(node, *parents)
+        # A state takes as long as some documents: one is made for each window.
+        self._parent_mark = getattr(self._parent, "_mark", self._parent.get_state)
+        self._parent_state_at = getattr(self._parent, "_state_at", lambda mark: mark)
         self._go(self._parent.get_state(), 0, 0)
 
     def _go(self, before: State, given: int, counted: int) -> None:
@@ -160,7 +163,7 @@ class _PackIterator(StepIterator):
         parent, node = self._parent, self._node
         following: _Window | None = None
         while True:
-            state = parent.get_state()
+            mark = self._parent_mark()
             try:
                 document = next(parent)
             except StopIteration:
@@ -174,7 +177,7 @@ class _PackIterator(StepIterator):
                 following.put(document)
                 break
         rows = self._filling.rows()
-        self._after, self._filling = state, following
+        self._after, self._filling = self._parent_state_at(mark), following
         self._leaves = [*rows.items()]
         self._order = self._shuffled(rows) if node._shuffle else range(len(self._leaves[0][1]))
 
@@ -253,6 +256,7 @@ class PackIterDataset(Step):
             )
             for name in sorted(length_struct)
         ]
+        self._aligns = any(feature.alignment != 1 for feature in self._features)
         self._size = at_least("num_packing_bins", num_packing_bins, 1)
         self._seed, self._shuffle, self._group_by = seed, shuffle_bins, shuffle_bins_group_by_feature
         self._meta = frozenset(meta_features)

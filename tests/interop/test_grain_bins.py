@@ -42,7 +42,9 @@ def naive_rows(kind, documents, bins, most, alignment):
 )
 def test_a_document_goes_where_a_look_at_all_bins_finds_the_place(kind, documents, bins, most, alignment):
     """For any lengths, several features, limits and alignments; documents that fit nowhere are in no bin."""
-    if kind is BestFit and most is not None:  # where Grain lets empty documents go on into a bin of empty ones
+    if (
+        kind is BestFit and most is not None
+    ):  # where Grain lets empty documents go on into a bin of empty ones
         documents = [tuple(need or 1 for need in needs) for needs in documents]
     packer = kind(bins, [CELLS] * len(documents[0]), most)
     rows = [packer.put(needs, [-(-need // alignment) * alignment for need in needs]) for needs in documents]

@@ -122,6 +122,14 @@ def built(g: Any, chain: list[Any]) -> Any:  # noqa: C901 - a case for each step
             return experimental.multithread_prefetch(ds, **of, buffer_size=1)
         case "processes":
             return ds.mp_prefetch(g.MultiprocessingOptions(**of))
+        case "text":
+            return g.MapDataset.source(documents(**of))
+        case "maxtext":
+            return maxtext(g, ds, **of)
+        case "gemma":
+            return gemma(g, ds, **of)
+        case "kauldron":
+            return kauldron(g, ds, **of)
     kinds = {
         "limit": "LimitIterDataset",
         "window_shuffle": "WindowShuffleIterDataset",
@@ -132,6 +140,55 @@ def built(g: Any, chain: list[Any]) -> Any:  # noqa: C901 - a case for each step
         "best_fit": "BestFitPackIterDataset",
     }
     return getattr(experimental, kinds[step])(ds, **of)
+
+
+def inputs_and_targets(document: RowsOf) -> RowsOf:
+    return {"inputs": document["a"].astype(np.int32), "targets": document["a"].astype(np.int32)}
+
+
+def shifted(row: RowsOf) -> RowsOf:
+    """Targets are the next tokens, within a segment; for a row or a batch of rows."""
+    inputs, segments = row["inputs"], row["inputs_segment_ids"]
+    moved = np.concatenate([np.zeros_like(inputs[..., :1]), inputs[..., :-1]], axis=-1)
+    before = np.concatenate([np.zeros_like(segments[..., :1]), segments[..., :-1]], axis=-1)
+    return {**row, "inputs": np.where(before == segments, moved, 0)}
+
+
+def maxtext(g: Any, ds: Any, **workers: int) -> Any:
+    """Host 0 of 2: tokens, packed by first fit, in padded batches, shifted."""
+    host, hosts, batch_size = 0, 2, 4
+    ds = ds.shuffle(seed=11).repeat(2)[host::hosts].to_iter_dataset()
+    ds = ds.map(inputs_and_targets)
+    ds = g.experimental.FirstFitPackIterDataset(
+        ds, length_struct={"inputs": 32, "targets": 32}, num_packing_bins=batch_size
+    )
+    ds = ds.batch(batch_size, batch_fn=partial(g.experimental.batch_and_pad, batch_size=batch_size))
+    return ds.map(shifted).mp_prefetch(g.MultiprocessingOptions(**workers))
+
+
+def gemma(g: Any, ds: Any, **workers: int) -> Any:
+    """Documents that aren't too long, packed, in whole batches."""
+    ds = ds.seed(12).map(inputs_and_targets).filter(short).shuffle().repeat(2).to_iter_dataset()
+    ds = g.experimental.FirstFitPackIterDataset(
+        ds, length_struct={"inputs": 24, "targets": 24}, num_packing_bins=8, shuffle_bins=True
+    )
+    return ds.batch(3, drop_remainder=True).mp_prefetch(g.MultiprocessingOptions(**workers))
+
+
+def short(document: RowsOf) -> bool:
+    return len(document["inputs"]) < 14
+
+
+def drawn_pair(document: RowsOf, rng: np.random.Generator) -> RowsOf:
+    return {"x": rng.random(2, np.float32), "n": int(document["a"].sum()), "name": document["m"]}
+
+
+def kauldron(g: Any, ds: Any, **workers: int) -> Any:
+    """A mixture of two, each with maps of its own, over some epochs."""
+    first = ds.seed(13).shuffle().random_map(drawn_pair)
+    second = ds[:50].seed(14).shuffle().repeat(2).random_map(drawn_pair)
+    mixed = g.MapDataset.mix([first, second], weights=[0.7, 0.3]).repeat(2)
+    return mixed.to_iter_dataset().batch(8).mp_prefetch(g.MultiprocessingOptions(**workers))
 
 
 def steps_in(chain: list[Any]) -> set[str]:

@@ -55,10 +55,12 @@ def check_iter_dataset(
     restore - check_iter_dataset: a Summed: check 'restore': expected element 2 to be 3 after a restore at 2, got 2
     """
     count = at_least("elements", elements, 1)
-    for before in (*_before(ds), ds):
-        checked = _Elements(before, count)
-        report = run_checks(_CHECKS, checked, name="check_iter_dataset", skip=skip, progress=progress)
-    return report
+    each = [*_before(ds), ds]
+    reports = [
+        run_checks(_CHECKS, _Elements(one, count), name="check_iter_dataset", skip=skip, progress=progress)
+        for one in each
+    ]
+    return reports[-1]
 
 
 def _before(ds: Any) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""What real Grain gave for chains of steps in order and for trainers' input pipelines, also where it isn't installed."""
+"""What real Grain gave for chains of steps in order and for trainers' input pipelines, where it isn't installed too."""
 
 import json
 
@@ -51,7 +51,7 @@ def test_worker_processes_give_the_same(name, nightly):
     if not nightly and name != "gemma, 2 workers":
         pytest.skip("runs at night")
     golden = GOLDEN[name]
-    place, state, behind = golden["states"][1]
+    _, state, behind = golden["states"][1]
     iterator = iter(built(grain, golden["chain"]))
     iterator.set_state(state)
     assert digest(closed(iterator)[0]) == behind

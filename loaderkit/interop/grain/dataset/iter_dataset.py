@@ -43,7 +43,7 @@ class IterDataset(Dataset, abc.ABC):
             warnings.warn(
                 f"{cls.__name__}: its elements, and the steps after it, are made in order in this process, one by one; "
                 "workers make the steps before it. A restored state goes on exactly if its iterator's get_state says "
-                "all that the iterator holds",
+                "all that the iterator holds: loaderkit.testing.check_iter_dataset(ds) finds out",
                 stacklevel=2,
             )
         return super().__new__(cls)
@@ -82,6 +82,9 @@ class IterDataset(Dataset, abc.ABC):
                 mine.set_slice(slice(stream, None, streams))
             elif all(isinstance(parent, IterDataset) for parent in self._parents) and self._parents:
                 mine._parents = tuple(parent._sliced(stream, streams, leaf) for parent in self._parents)
+                # A class of a user's may have its parents under names of its own.
+                new = {id(old): parent for old, parent in zip(self._parents, mine._parents, strict=True)}
+                vars(mine).update({name: new[id(it)] for name, it in vars(mine).items() if id(it) in new})
             elif streams > 1:
                 raise ValueError(
                     f"mp_prefetch: expected steps over IterDatasets, or a method set_slice(slice), got "

@@ -36,7 +36,7 @@ class Dataset:
         parents: the node or the nodes before this one.
     """
 
-    __class_getitem__ = classmethod(GenericAlias)  # scripts write MapDataset[int], which says nothing at run time
+    __class_getitem__: ClassVar[Any] = classmethod(GenericAlias)  # scripts write MapDataset[int]
     _steps: ClassVar[dict[str, Callable[..., Any]]] = {}  # step -> the class of its nodes
     _seed_rng_seed: int | None = None  # of the steps after this one that are given no seed
     _parents: Sequence[Any] = ()  # of a user's class that doesn't call __init__

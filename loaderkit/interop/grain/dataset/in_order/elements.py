@@ -2,15 +2,27 @@
 
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import Any
-
-import numpy as np
+from typing import Any, ClassVar
 
 from loaderkit._base.numbers import at_least
 from loaderkit.interop.grain._batching import make_batch
 from loaderkit.interop.grain.dataset.node import function_of
+from loaderkit.interop.grain.dataset.transforming import RngPool
 
-from .step import CountingIterator, State, Step, StepIterator
+from .step import CountingIterator, GroupIterator, Step, StepIterator
+
+
+class CallingStep(Step):
+    """A step that calls a user's function.
+
+    _transform: the kind of transforms whose method may be given in place of the function.
+    """
+
+    _transform: ClassVar[str]
+
+    def __init__(self, parent: Any, transform: Any) -> None:
+        super().__init__(parent)
+        self._call = function_of(transform, self._transform)
 
 
 class _MapIterator(StepIterator):
@@ -19,7 +31,7 @@ class _MapIterator(StepIterator):
         return None if element is None else self._node._call(element)
 
 
-class MapIterDataset(Step, step="IterDataset.map"):
+class MapIterDataset(CallingStep, step="IterDataset.map"):
     """The elements, each as `transform` makes it.
 
     Args:
@@ -27,24 +39,19 @@ class MapIterDataset(Step, step="IterDataset.map"):
         transform: a Map, or a function of one element.
     """
 
-    _iterator = _MapIterator
-
-    def __init__(self, parent: Any, transform: Any) -> None:
-        super().__init__(parent)
-        self._call = function_of(transform, "Map")
+    _iterator, _transform = _MapIterator, "Map"
 
 
 class _MapWithIndexIterator(CountingIterator):
-    _count_name = "counter"
+    _numbers: ClassVar = {"_count": "counter"}
 
     def __next__(self) -> Any:
         element = next(self._parent)
-        index = self._count
         self._count += 1
-        return None if element is None else self._node._call(index, element)
+        return None if element is None else self._node._call(self._count - 1, element)
 
 
-class MapWithIndexIterDataset(Step, step="IterDataset.map_with_index"):
+class MapWithIndexIterDataset(CallingStep, step="IterDataset.map_with_index"):
     """The elements, each as `transform` makes it of its number in this stream and itself.
 
     Args:
@@ -52,34 +59,25 @@ class MapWithIndexIterDataset(Step, step="IterDataset.map_with_index"):
         transform: a MapWithIndex, or a function of a number and an element.
     """
 
-    _iterator = _MapWithIndexIterator
-
-    def __init__(self, parent: Any, transform: Any) -> None:
-        super().__init__(parent)
-        self._call = function_of(transform, "MapWithIndex")
+    _iterator, _transform = _MapWithIndexIterator, "MapWithIndex"
 
 
 class _RandomMapIterator(CountingIterator):
-    _count_name = "index_for_rng"
-
-    def __init__(self, node: Any, *parents: Any) -> None:
-        super().__init__(node, *parents)
-        self._bits = np.random.Philox(node._seed)
-        self._first: Any = self._bits.state
-        self._generator = np.random.Generator(self._bits)
+    _numbers: ClassVar = {"_count": "index_for_rng"}
 
     def __next__(self) -> Any:
-        element = next(self._parent)
-        stream, streams = self._node._stream
-        self._first["state"]["counter"][3] = stream + self._count * streams
+        element, node = next(self._parent), self._node
+        stream, streams = node._stream
         self._count += 1
         if element is None:
             return None
-        self._bits.state = self._first
-        return self._node._call(element, self._generator)
+        rng = node._pool.acquire_rng(stream + (self._count - 1) * streams)
+        made = node._call(element, rng)
+        node._pool.release_rng(rng)
+        return made
 
 
-class RandomMapIterDataset(Step, step="IterDataset.random_map"):
+class RandomMapIterDataset(CallingStep, step="IterDataset.random_map"):
     """The elements, each as `transform` makes it with the generator of its number in this stream.
 
     Args:
@@ -88,24 +86,20 @@ class RandomMapIterDataset(Step, step="IterDataset.random_map"):
         seed: of this step; by default made of those that `seed` gave. ValueError without any.
     """
 
-    _iterator = _RandomMapIterator
+    _iterator, _transform = _RandomMapIterator, "RandomMap"
 
     def __init__(self, parent: Any, transform: Any, seed: int | None = None) -> None:
-        super().__init__(parent)
-        self._call = function_of(transform, "RandomMap")
+        super().__init__(parent, transform)
         self._seed = self._seed_or_default("random_map", seed)
+        self._pool = RngPool(self._seed)
 
 
 class _FilterIterator(StepIterator):
     def __next__(self) -> Any:
-        keeps = self._node._call
-        for element in self._parent:
-            if keeps(element):
-                return element
-        raise StopIteration
+        return next(filter(self._node._call, self._parent))
 
 
-class FilterIterDataset(Step, step="IterDataset.filter"):
+class FilterIterDataset(CallingStep, step="IterDataset.filter"):
     """The elements for which `transform` is true.
 
     Args:
@@ -113,41 +107,28 @@ class FilterIterDataset(Step, step="IterDataset.filter"):
         transform: a Filter, or a function of one element.
     """
 
-    _iterator = _FilterIterator
-
-    def __init__(self, parent: Any, transform: Any) -> None:
-        super().__init__(parent)
-        self._call = function_of(transform, "Filter")
+    _iterator, _transform = _FilterIterator, "Filter"
 
 
-class _FlatMapIterator(StepIterator):
-    def __init__(self, node: Any, *parents: Any) -> None:
-        super().__init__(node, *parents)
-        self._children: Sequence[Any] = ()
-        self._given = 0
-        self._before = self._parent.get_state()  # the state before the element of these children
+class _FlatMapIterator(GroupIterator):
+    _numbers: ClassVar = {"_given": "next_index_in_buffer"}
+
+    def _forget(self) -> None:
+        self._children: Sequence[Any] | None = None  # of the present element; None until it is read
 
     def __next__(self) -> Any:
-        while self._given >= len(self._children):
-            self._before = self._parent.get_state()
-            self._children = self._node._call(next(self._parent))
-            self._given = 0
+        while self._children is None or self._given >= len(self._children):
+            if self._children is not None:
+                self._before = self._parent.get_state()
+            element = next(self._parent)
+            if self._children is not None:
+                self._given = 0
+            self._children = self._node._call(element)
         self._given += 1
         return self._children[self._given - 1]
 
-    def get_state(self) -> State:
-        return {"parent": self._before, "next_index_in_buffer": self._given}
 
-    def set_state(self, state: State) -> None:
-        self._parent.set_state(state["parent"])
-        self._before = state["parent"]
-        try:
-            self._children, self._given = self._node._call(next(self._parent)), state["next_index_in_buffer"]
-        except StopIteration:
-            self._children, self._given = (), 0
-
-
-class FlatMapIterDataset(Step, step="IterDataset.flat_map"):
+class FlatMapIterDataset(CallingStep, step="IterDataset.flat_map"):
     """All that `transform` makes of each element, one after the other.
 
     Args:
@@ -155,15 +136,11 @@ class FlatMapIterDataset(Step, step="IterDataset.flat_map"):
         transform: a FlatMap.
     """
 
-    _iterator = _FlatMapIterator
-
-    def __init__(self, parent: Any, transform: Any) -> None:
-        super().__init__(parent)
-        self._call = function_of(transform, "FlatMap")
+    _iterator, _transform = _FlatMapIterator, "FlatMap"
 
 
 class _LimitIterator(CountingIterator):
-    _count_name = "count_elements_read"
+    _numbers: ClassVar = {"_count": "count_elements_read"}
 
     def __next__(self) -> Any:
         if self._count >= self._node._most:

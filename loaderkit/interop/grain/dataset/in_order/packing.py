@@ -14,7 +14,7 @@ from loaderkit._base.numbers import at_least
 from loaderkit._order.permutation import Int64Array
 
 from .bins import BestFit, FirstFit
-from .step import State, Step, StepIterator
+from .step import GroupIterator, Step
 
 Rows = dict[str, Any]  # by name an array (rows, tokens, ...), or a list of a list for each row
 
@@ -128,24 +128,23 @@ def _described(
     return segment_ids, positions
 
 
-class _PackIterator(StepIterator):
+class _PackIterator(GroupIterator):
+    _numbers: ClassVar = {"_given": "next_row", "_counted": "counter"}
+    _counted = 0  # rows of all windows
+
     def __init__(self, node: Any, *parents: Any) -> None:
         super().__init__(node, *parents)
         # A state takes as long as some documents: one is made for each window.
         self._parent_mark = getattr(self._parent, "_mark", self._parent.get_state)
         self._parent_state_at = getattr(self._parent, "_state_at", lambda mark: mark)
-        self._go(self._parent.get_state(), 0, 0)
 
-    def _go(self, before: State, given: int, counted: int) -> None:
-        self._before = before  # the state before the first document of the window
-        self._given = given  # rows of the window
-        self._counted = counted  # rows of all windows
+    def _forget(self) -> None:
         self._filling: _Window | None = None  # which documents are put into
         self._leaves: list[
             tuple[str, Any]
         ] = []  # of a whole window's rows, by name; none where it isn't made
         self._order: Sequence[int] = ()  # in which its rows are given
-        self._after: State = before  # the state after the last document of the whole window
+        self._after = self._before  # the state after the last document of the whole window
 
     def __next__(self) -> dict[str, Any]:
         if not self._leaves:
@@ -192,13 +191,6 @@ class _PackIterator(StepIterator):
             return order
         means = [_mean_of_different(row) for row in rows[name]]
         return sorted(range(count), key=lambda row: (means[row], order[row]))
-
-    def get_state(self) -> State:
-        return {"parent": self._before, "next_row": self._given, "counter": self._counted}
-
-    def set_state(self, state: State) -> None:
-        self._parent.set_state(state["parent"])
-        self._go(self._parent.get_state(), state["next_row"], state["counter"])
 
 
 def _mean_of_different(row: NDArray[Any]) -> float:

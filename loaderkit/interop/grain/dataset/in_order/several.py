@@ -5,7 +5,7 @@ its data set ends the slot is exhausted, and at its next turn it gets the next d
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,7 +22,7 @@ _AT_ONCE = 64  # elements of a mixture whose components are found together
 
 
 class _RepeatIterator(CountingIterator):
-    _count_name = "epoch"
+    _numbers: ClassVar = {"_count": "epoch"}
 
     def __init__(self, node: Any, *parents: Any) -> None:
         super().__init__(node, *parents)

@@ -4,19 +4,13 @@ import copy
 import queue
 import threading
 import weakref
-from typing import Any, NamedTuple
+from typing import Any
 
 from loaderkit._base.numbers import at_least
 from loaderkit.interop.grain.dataset.iter_dataset import DatasetIterator
 from loaderkit.interop.grain.options import MultiprocessingOptions
 
 from .step import State, Step
-
-
-class _Made(NamedTuple):
-    element: Any
-    state: State | None
-    error: Exception | None
 
 
 class _Thread:
@@ -28,7 +22,9 @@ class _Thread:
     def __init__(self, parent: Any, most: int) -> None:
         self._parent = parent
         self._room = threading.Semaphore(most)
-        self._made = queue.SimpleQueue[_Made]()
+        self._made = queue.SimpleQueue[
+            tuple[Any, State, Exception | None]
+        ]()  # element, state behind it, or an error
         self._stopped = False
         self._thread = threading.Thread(target=self._run, daemon=True, name="loaderkit-in-order")
         self._thread.start()
@@ -40,12 +36,12 @@ class _Thread:
                 return
             try:
                 element = next(self._parent)
-                self._made.put(_Made(element, copy.deepcopy(self._parent.get_state()), None))
+                self._made.put((element, copy.deepcopy(self._parent.get_state()), None))
             except Exception as error:  # noqa: BLE001 - raised again by the thread that takes the elements
-                self._made.put(_Made(None, None, error))
+                self._made.put((None, {}, error))
                 return
 
-    def take(self) -> _Made:
+    def take(self) -> tuple[Any, State, Exception | None]:
         made = self._made.get()
         self._room.release()
         return made
@@ -78,13 +74,12 @@ class ThreadPrefetchDatasetIterator(DatasetIterator):
         if self._ahead is None:
             element, self._state = next(self._parent), self._parent.get_state()
             return element
-        made = self._ahead.take()
-        if made.error is not None:
+        element, state, error = self._ahead.take()
+        if error is not None:
             self._stop()
-            raise made.error
-        assert made.state is not None
-        self._state = made.state
-        return made.element
+            raise error
+        self._state = state
+        return element
 
     def start_prefetch(self) -> None:
         """Begins to make elements now instead of at the first next()."""

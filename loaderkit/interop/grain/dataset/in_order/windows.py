@@ -1,7 +1,7 @@
 """Steps that hold some of their parent's elements back: window shuffle, and batches of another size."""
 
 from itertools import islice
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -9,23 +9,27 @@ from loaderkit._base.numbers import at_least
 from loaderkit.interop.grain._shuffle import index_shuffle, shuffled
 from loaderkit.interop.grain._tree import map_structure
 
-from .step import State, Step, StepIterator
+from .step import GroupIterator, Step
 
 
-class _WindowShuffleIterator(StepIterator):
-    def __init__(self, node: Any, *parents: Any) -> None:
-        super().__init__(node, *parents)
-        self._before = self._parent.get_state()  # the state before the window's first element
-        self._number = 0  # of the window
-        self._given = 0  # of the window's elements
-        self._left: list[Any] = []  # of the window, the next one last
+class _WindowShuffleIterator(GroupIterator):
+    _before_name = "parent_window_start_state"
+    _numbers: ClassVar = {"_number": "window_index", "_given": "pos_in_window"}
+    _number = 0  # of the window
+
+    def _forget(self) -> None:
+        self._left: list[Any] | None = (
+            None  # elements of the window, the next one last; None until it is read
+        )
         self._ended = False
 
     def __next__(self) -> Any:
+        if self._left is None:
+            window = self._window()
+            self._left = window[: max(0, len(window) - self._given)]
         if not self._left and not self._ended:
-            self._before = self._parent.get_state()
-            self._given = 0
-            self._fill()
+            self._before, self._given = self._parent.get_state(), 0
+            self._left = self._window()
         if not self._left:
             raise StopIteration
         self._given += 1
@@ -33,29 +37,15 @@ class _WindowShuffleIterator(StepIterator):
         self._number += not self._left
         return element
 
-    def _fill(self) -> None:
+    def _window(self) -> list[Any]:
         node = self._node
         window = [*islice(self._parent, node._size)]
         self._ended = len(window) < node._size
-        self._left = []
-        if window:
-            last, seed = len(window) - 1, node._seed + self._number
-            index_shuffle(0, last, seed, rounds=4)  # refuses a seed out of range
-            self._left = [window[place] for place in shuffled(np.arange(len(window)), last, seed)]
-
-    def get_state(self) -> State:
-        return {
-            "parent_window_start_state": self._before,
-            "window_index": self._number,
-            "pos_in_window": self._given,
-        }
-
-    def set_state(self, state: State) -> None:
-        self._before = state["parent_window_start_state"]
-        self._number, self._given = state["window_index"], state["pos_in_window"]
-        self._parent.set_state(self._before)
-        self._fill()
-        del self._left[max(0, len(self._left) - self._given) :]
+        if not window:
+            return window
+        last, seed = len(window) - 1, node._seed + self._number
+        index_shuffle(0, last, seed, rounds=4)  # refuses a seed out of range
+        return [window[place] for place in shuffled(np.arange(len(window)), last, seed)]
 
 
 class WindowShuffleIterDataset(Step):
@@ -74,14 +64,10 @@ class WindowShuffleIterDataset(Step):
         self._size, self._seed = at_least("window_size", window_size, 1), seed
 
 
-class _RebatchIterator(StepIterator):
-    def __init__(self, node: Any, *parents: Any) -> None:
-        super().__init__(node, *parents)
-        self._go(self._parent.get_state(), 0)
+class _RebatchIterator(GroupIterator):
+    _numbers: ClassVar = {"_given": "batch_idx"}
 
-    def _go(self, before: State, given: int) -> None:
-        self._before = before  # the state before the present batch
-        self._given = given  # rows of the present batch
+    def _forget(self) -> None:
         self._batch: Any = None  # the present batch; None until it is read
         self._rows = 0
 
@@ -113,13 +99,6 @@ class _RebatchIterator(StepIterator):
             if not self._rows:
                 raise ValueError("expected batches of 1 row or more to batch anew, got one of none")
         return True
-
-    def get_state(self) -> State:
-        return {"parent": self._before, "batch_idx": self._given}
-
-    def set_state(self, state: State) -> None:
-        self._parent.set_state(state["parent"])
-        self._go(state["parent"], state["batch_idx"])
 
 
 def _rows_of(batch: Any, first: int, last: int) -> Any:

@@ -126,6 +126,28 @@ def test_streams_have_a_users_step_each():
     iterator.close()
 
 
+class Counting:
+    """A function that keeps state."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self, element):
+        self.calls += 1
+        return self.calls
+
+
+def test_streams_have_a_users_function_each():
+    """One that counts its calls counts those of its stream, as in a process of Grain's."""
+    shuffled = grain.experimental.WindowShuffleIterDataset(
+        grain.MapDataset.range(N).to_iter_dataset(), window_size=2, seed=0
+    )
+    ds = shuffled.map(Counting()).mp_prefetch(grain.MultiprocessingOptions(3, worker_count=0))
+    iterator = iter(ds)
+    assert [*iterator] == [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4]
+    iterator.close()
+
+
 @pytest.mark.parametrize(
     ("iterator", "check"),
     [(Forgetful, "restore"), (Sticky, "moved"), (Arrays, "json"), (Drifting, "again")],

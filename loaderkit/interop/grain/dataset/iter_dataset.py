@@ -76,7 +76,11 @@ class IterDataset(Dataset, abc.ABC):
         """
         replaced = leaf(self)
         if replaced is None:
-            mine: Any = copy.copy(self)
+            # A function of the user's may keep state, and streams are made in several threads.
+            try:
+                mine: Any = copy.deepcopy(self, {id(parent): parent for parent in self._parents})
+            except Exception:  # noqa: BLE001 - the user's copying may raise anything
+                mine = copy.copy(self)
             mine._stream = (stream, streams)
             if hasattr(mine, "set_slice"):
                 mine.set_slice(slice(stream, None, streams))

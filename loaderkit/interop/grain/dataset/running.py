@@ -23,7 +23,6 @@ from loaderkit.transforms.operations import as_operations
 
 from .in_order.elements import MapIterDataset
 from .in_order.several import InterleaveIterDataset
-from .in_order.threads import ThreadPrefetchIterDataset
 from .iter_dataset import DatasetIterator, IterDataset
 from .node import Dataset
 from .planning import Chain, chain_of
@@ -246,10 +245,10 @@ class MultiprocessIterDataset(IterDataset, step="IterDataset.mp_prefetch"):
         for stream in range(streams):
             chain = self._parent._sliced(stream, streams, partial(self._leaf, engines, stream))
             chain._last_of_worker = streams > 1
-            chains.append(
-                ThreadPrefetchIterDataset(chain, prefetch_buffer_size=self._options.per_worker_buffer_size)
-            )
-        return iter(MapIterDataset(InterleaveIterDataset(chains, cycle_length=streams), as_sent))
+            chains.append(chain)
+        ahead = self._options.per_worker_buffer_size
+        turns = InterleaveIterDataset(chains, cycle_length=streams, iter_buffer_size=ahead)
+        return iter(MapIterDataset(turns, as_sent))
 
     def _leaf(self, engines: dict[int, Engine], stream: int, node: IterDataset) -> IterDataset | None:
         streams = self._options.num_workers

@@ -33,7 +33,7 @@ class MapDataset(Dataset, abc.ABC):
     _kind: ClassVar[str] = "MapDataset"
     # Whether an element may be None: by a filter, which says so, or by what a user's function gives.
     _filters: ClassVar[bool] = False
-    _may_give_none: ClassVar[bool] = True
+    _may_give_none: bool = True
 
     @staticmethod
     def source(source: Any) -> "MapDataset":

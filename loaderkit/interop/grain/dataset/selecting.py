@@ -18,6 +18,8 @@ ENDLESS = sys.maxsize
 class MapNode(MapDataset):
     """A node that gives many elements at once; `_rows` takes their indices."""
 
+    _may_give_none = False
+
     def __len__(self) -> int:
         return len(self._parent)
 
@@ -44,8 +46,6 @@ class MapNode(MapDataset):
 class SourceMapDataset(MapNode, step="MapDataset.source"):
     """The records of a data source."""
 
-    _may_give_none = False
-
     def __init__(self, source: Any) -> None:
         super().__init__()
         self._source = source
@@ -61,8 +61,6 @@ class SourceMapDataset(MapNode, step="MapDataset.source"):
 
 class RangeMapDataset(MapNode, step="MapDataset.range"):
     """The numbers of a range."""
-
-    _may_give_none = False
 
     def __init__(self, start: int, stop: int | None = None, step: int = 1) -> None:
         super().__init__()
@@ -297,8 +295,6 @@ class ZipMapDataset(MapNode):
                 f"parents: expected one or more data sets of the same length, got lengths {lengths}"
             )
         self._length = lengths[0]
-
-    _may_give_none = False
 
     def __len__(self) -> int:
         return self._length

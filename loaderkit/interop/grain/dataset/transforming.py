@@ -32,7 +32,9 @@ class RngPool:
     def __init__(self, seed: int) -> None:
         self._seed = seed
         self._free: list[np.random.Generator] = []
-        self._first: Any = np.random.Philox(seed).state
+        state: Any = np.random.Philox(seed).state
+        self._key: list[int] = state["state"]["key"].tolist()
+        self._rest = {**state, "buffer": state["buffer"].tolist()}
 
     def __reduce__(self) -> Any:
         return RngPool, (self._seed,)
@@ -43,8 +45,8 @@ class RngPool:
             rng = self._free.pop()
         except IndexError:  # none is free; another thread may have taken the last
             rng = np.random.Generator(np.random.Philox(0))
-        words = {**self._first["state"], "counter": np.array([0, 0, op_seed, index], np.uint64)}
-        rng.bit_generator.state = {**self._first, "state": words}
+        # Of lists, from which it is set in a tenth of the time.
+        rng.bit_generator.state = {**self._rest, "state": {"counter": [0, 0, op_seed, index], "key": self._key}}
         return rng
 
     def release_rng(self, rng: np.random.Generator) -> None:
@@ -55,6 +57,7 @@ class RngPool:
 class CallingNode(MapNode):
     """A node that calls a user's function for each element that is there."""
 
+    _may_give_none = True
     _transform: ClassVar[str]  # the kind of transform whose method may be given in place of a function
 
     def __init__(self, parent: Any, transform: Any) -> None:
@@ -155,7 +158,7 @@ class BatchMapDataset(MapNode, step="MapDataset.batch"):
         # In floats, as in Grain, whose number of batches without an end is this one.
         self._length = self._within // batch_size if drop_remainder else math.ceil(self._within / batch_size)
         self._batch_fn = make_batch if batch_fn is None else batch_fn
-        self._may_give_none = batch_fn is not None  # type: ignore[misc]
+        self._may_give_none = batch_fn is not None
 
     def __len__(self) -> int:
         return self._length
@@ -178,7 +181,7 @@ class FlatMapMapDataset(MapNode, step="MapDataset.flat_map"):
         transform: a FlatMap; ValueError where it makes more than its max_fan_out.
     """
 
-    _filters = True
+    _filters = _may_give_none = True
 
     def __init__(self, parent: Any, transform: Any) -> None:
         super().__init__(parent)

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:ConcatThenSplitIterDataset")
 
 
 @pytest.mark.slow
+@settings(max_examples=12 * settings().max_examples // 25)
 @given(chain=some_chains, data=st.data())
 def test_elements_and_states_are_grains(installed_grain, chain, data):
     """A chain gives Grain's elements and states; each of both goes on from a state of the other."""

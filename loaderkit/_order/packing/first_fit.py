@@ -1,6 +1,7 @@
 """First fit, in the order of the documents."""
 
 from collections.abc import Sequence
+from operator import ge
 
 import numpy as np
 
@@ -86,6 +87,11 @@ def first_common_node(trees: list[list[int]], leaves: int, needs: Sequence[int])
     >>> first_common_node([room_tree([1, 3]), room_tree([3, 1])], 2, (1, 2))
     2
     """
+    if trees[0][1] < needs[0]:
+        return 0
+    node = first_node(trees[0], leaves, needs[0])
+    if all(map(ge, [tree[node] for tree in trees], needs)):  # mostly so, where one feature is the longest
+        return node
     # A node with room in each tree may have it in different rows, so the search may come back from below.
     candidates = [1]
     while candidates:

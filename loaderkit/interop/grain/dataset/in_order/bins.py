@@ -8,7 +8,7 @@ from bisect import bisect_right, insort
 from collections.abc import Sequence
 from math import inf
 
-from loaderkit._order.packing.first_fit import first_common_node, first_node, put_in, room_tree
+from loaderkit._order.packing.first_fit import first_common_node, put_in, room_tree
 
 
 class FirstFit:
@@ -36,12 +36,8 @@ class FirstFit:
             needs: cells of the document, for each feature.
             takes: cells that it takes, for each feature.
         """
-        if len(needs) == 1:
-            (tree,), (need,) = self._trees, needs
-            if tree[1] < need:
-                return None
-            node = first_node(tree, self._leaves, need)
-        elif not (node := first_common_node(self._trees, self._leaves, needs)):
+        node = first_common_node(self._trees, self._leaves, needs)
+        if not node:
             return None
         for tree, taken in zip(self._trees, takes):
             put_in(tree, node, taken)

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 from grain_in_order import as_json, built, some_chains, steps_in, told
-from hypothesis import given, target
+from hypothesis import given, settings, target
 from hypothesis import strategies as st
 
 import loaderkit.interop.grain as grain

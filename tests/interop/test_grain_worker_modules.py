@@ -14,7 +14,14 @@ class Look(grain.MapTransform):
         return [name for name in sys.modules if name.partition(".")[0] == "loaderkit"]
 
 
-SIDES = ("_plan", "_loader", "samplers", "_runtime.executors", "interop.grain.data_loader", "interop.grain._steps")
+SIDES = (
+    "_plan",
+    "_loader",
+    "samplers",
+    "_runtime.executors",
+    "interop.grain.data_loader",
+    "interop.grain._steps",
+)
 
 
 def of_other_sides(found: list[str]) -> list[str]:

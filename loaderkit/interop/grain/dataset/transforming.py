@@ -46,7 +46,10 @@ class RngPool:
         except IndexError:  # none is free; another thread may have taken the last
             rng = np.random.Generator(np.random.Philox(0))
         # Of lists, from which it is set in a tenth of the time.
-        rng.bit_generator.state = {**self._rest, "state": {"counter": [0, 0, op_seed, index], "key": self._key}}
+        rng.bit_generator.state = {
+            **self._rest,
+            "state": {"counter": [0, 0, op_seed, index], "key": self._key},
+        }
         return rng
 
     def release_rng(self, rng: np.random.Generator) -> None:

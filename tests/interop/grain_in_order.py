@@ -328,9 +328,10 @@ def last(chains: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 singles = st.one_of(LEAVES, after(LEAVES), after(after(LEAVES)))
-some_chains = st.one_of(
-    last(singles), joined(singles), last(joined(singles)), after(joined(singles)), singles
-)
+several = joined(singles)
+# Grain's states of a repeated interleave say in a later epoch that data sets are exhausted.
+repeated = after(several).filter(lambda chain: chain[0] != "repeat" or "interleave" not in steps_in(chain))
+some_chains = st.one_of(last(singles), several, last(several), repeated, singles)
 
 
 # --- what a chain gives ----------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import pytest
 
 import loaderkit.interop.grain as grain
 from loaderkit.interop.grain.dataset.in_order.elements import FilterIterDataset
+from loaderkit.testing import check_iter_dataset
 
 experimental = grain.experimental
 
@@ -104,6 +105,14 @@ def test_interleaved_data_sets_are_repeated_exactly():
         again = iter(ds)
         again.set_state(iterator.get_state())
         assert [int(each) for each in again] == elements[place:]
+
+
+def test_rows_are_packed_again():
+    """Any step may stand before a packer, and its states are exact."""
+    cut = experimental.ConcatThenSplitIterDataset(documents(3, 6, 5, 4), length_struct={"a": 4})
+    check_iter_dataset(first_fit(cut.map(lambda row: {"a": row["a"]}), length_struct={"a": 9}))
+    check_iter_dataset(first_fit(cut, length_struct={"a": 9}))
+    check_iter_dataset(first_fit(first_fit(documents(3, 1, 2, 4, 1)), length_struct={"a": 5}))
 
 
 def test_a_state_of_another_number_of_streams_is_refused():

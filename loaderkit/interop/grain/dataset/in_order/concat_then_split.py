@@ -76,9 +76,9 @@ class _ConcatThenSplitIterator(StepIterator):
         self._rest = rest
         self._rows = deque[dict[str, Any]]()  # that are made and not given
         self._ended = False
-        self._mark()
+        self._take_state()
 
-    def _mark(self) -> None:
+    def _take_state(self) -> None:
         """Takes the state here, where no row is made."""
         rest = self._rest
         self._before: State = self._parent.get_state() if rest is None else rest.before
@@ -87,10 +87,10 @@ class _ConcatThenSplitIterator(StepIterator):
 
     def __next__(self) -> dict[str, Any]:
         if not self._rows and not self._ended:
-            self._mark()
+            self._take_state()
             self._make()
             if not self._rows:
-                self._mark()
+                self._take_state()
         if not self._rows:
             raise StopIteration
         self._given += 1

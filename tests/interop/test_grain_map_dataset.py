@@ -90,7 +90,7 @@ def test_an_error_of_a_users_function_names_the_step_and_the_index():
     ds = grain.MapDataset.range(9).map(lambda x: 1 // (x - 4)).shuffle(3)
     with pytest.raises(ZeroDivisionError) as caught:
         list(ds)
-    assert any("MapMapDataset(<lambda>) for index 4" in note for note in caught.value.__notes__)
+    assert any("raised by <lambda> for index 4" in note for note in caught.value.__notes__)
 
 
 @pytest.mark.parametrize(

@@ -172,7 +172,7 @@ def _after(chain: Chain, node: Any) -> Chain | None:
         case MapWithIndexIterDataset():
             return chain.with_rows(NumberedRows, node._call)
         case RandomMapIterDataset():
-            return chain.with_rows(DrawnRows, node._call, node._seed)
+            return chain.with_rows(DrawnRows, node._call, node._pool)
         case LimitIterDataset():
             return chain.with_rows(LimitedRows, node._most)
     return None

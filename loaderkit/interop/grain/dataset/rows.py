@@ -8,20 +8,21 @@ An element that isn't there, such as one that a filter drops, is ABSENT among th
 can't do without knowing how many are absent: it raises an error at one that no filter has announced.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from loaderkit._base.numbers import at_least
+from loaderkit._source.optional import advised_calls
 from loaderkit.errors import StateError
 
 from .map_dataset import Indices
 from .selecting import selected
-from .transforming import RngPool, nodes_of, own
+from .transforming import ABSENT, RngPool, each_made, nodes_of
 
 ENDLESS = 1 << 62  # rows: no run reads that many, and indices stay below 2**63
-ABSENT: Any = type("Absent", (), {"__reduce__": lambda self: "ABSENT", "__repr__": lambda self: "ABSENT"})()
 State = dict[str, Any]
 
 
@@ -54,17 +55,17 @@ class Rows:
         parents: of the steps before.
     """
 
-    absent: bool  # whether a filter has announced that rows may be absent
-    unsure: bool  # whether a function may give None, and so an absent row, without a filter
+    absent = False  # whether a filter has announced that rows may be absent
+    unsure = False  # whether a function may give None, and so an absent row, without a filter
 
     def __init__(self, *parents: "Rows") -> None:
         self.parents = parents
-        self.absent = any(parent.absent for parent in parents)
+        self.absent = self.absent or any(parent.absent for parent in parents)
         self.unsure = any(parent.unsure for parent in parents)
 
     def at(self, indices: Indices, streams: int) -> list[Any]:
         """The rows at indices."""
-        raise NotImplementedError
+        return self.parents[0].at(indices, streams)
 
     def size(self, stream: int, streams: int) -> int:
         """Rows of a stream."""
@@ -89,13 +90,13 @@ class MapRows(Rows):
 
     def __init__(self, ds: Any, allow_nones: bool) -> None:
         super().__init__()
-        self._ds, self._allow_nones, self._length = ds, allow_nones, min(len(ds), ENDLESS)
+        self.ds, self._allow_nones, self._length = ds, allow_nones, min(len(ds), ENDLESS)
         nodes = [*nodes_of(ds)]
         self.absent = not allow_nones and any(getattr(node, "_filters", False) for node in nodes)
         self.unsure = not allow_nones and any(getattr(node, "_may_give_none", True) for node in nodes)
 
     def at(self, indices: Indices, streams: int) -> list[Any]:
-        rows: list[Any] = self._ds.__getitems__(indices)
+        rows: list[Any] = self.ds.__getitems__(indices)
         return rows if self._allow_nones else [ABSENT if row is None else row for row in rows]
 
     def size(self, stream: int, streams: int) -> int:
@@ -110,23 +111,29 @@ class MapRows(Rows):
 
 
 class CalledRows(Rows):
-    """Each row as a function makes it; None stays None."""
+    """Each row as a function makes it; None stays None.
+
+    Args:
+        parent: the rows before.
+        call: the function.
+    """
 
     def __init__(self, parent: Rows, call: Callable[..., Any]) -> None:
         super().__init__(parent)
         self.call = call
 
     def at(self, indices: Indices, streams: int) -> list[Any]:
-        rows = self.parents[0].at(indices, streams)
-        return [row if row is ABSENT or row is None else self.call(own(row)) for row in rows]
+        make = partial(self._made_of, streams)
+        return each_made(self.parents[0].at(indices, streams), indices, make, self.call)
+
+    def _made_of(self, streams: int, index: int, row: Any) -> Any:
+        return self.call(row)
 
 
 class FilteredRows(CalledRows):
     """ABSENT in the place of rows for which a function isn't true."""
 
-    def __init__(self, parent: Rows, call: Callable[[Any], Any]) -> None:
-        super().__init__(parent, call)
-        self.absent = True
+    absent = True
 
     def at(self, indices: Indices, streams: int) -> list[Any]:
         rows = self.parents[0].at(indices, streams)
@@ -148,6 +155,9 @@ class CountingRows(Rows):
     """A step whose state counts its elements, under a name."""
 
     _name: ClassVar[str]
+
+    def at(self, indices: Indices, streams: int) -> list[Any]:
+        return all_there(super().at(indices, streams), indices, self._name)
 
     def state(self, used: int, stream: int, streams: int) -> State:
         return {"parent": super().state(used, stream, streams), self._name: used}
@@ -171,45 +181,36 @@ class LimitedRows(CountingRows):
         super().__init__(parent)
         self._count = count
 
-    def at(self, indices: Indices, streams: int) -> list[Any]:
-        return all_there(self.parents[0].at(indices, streams), indices, "limit")
-
     def size(self, stream: int, streams: int) -> int:
         return min(self._count, super().size(stream, streams))
 
 
-class NumberedRows(CountingRows):
+class NumberedRows(CountingRows, CalledRows):
     """Each row as a function of its number in the stream and itself makes it."""
 
     _name = "counter"
 
-    def __init__(self, parent: Rows, call: Callable[..., Any]) -> None:
-        super().__init__(parent)
-        self._call = call
-
-    def at(self, indices: Indices, streams: int) -> list[Any]:
-        rows = all_there(self.parents[0].at(indices, streams), indices, self._name)
-        numbered = zip((indices // streams).tolist(), rows, strict=True)
-        return [None if row is None else self._call(number, own(row)) for number, row in numbered]
+    def _made_of(self, streams: int, index: int, row: Any) -> Any:
+        return self.call(index // streams, row)
 
 
-class DrawnRows(CountingRows):
-    """Each row as a function of itself and the generator of its index makes it."""
+class DrawnRows(CountingRows, CalledRows):
+    """Each row as a function of itself and the generator of its index makes it.
+
+    Args:
+        parent: the rows before.
+        call: the function.
+        pool: of generators.
+    """
 
     _name = "index_for_rng"
 
-    def __init__(self, parent: Rows, call: Callable[..., Any], seed: int) -> None:
-        super().__init__(parent)
-        self._call, self._pool = call, RngPool(seed)
+    def __init__(self, parent: Rows, call: Callable[..., Any], pool: RngPool) -> None:
+        super().__init__(parent, call)
+        self._pool = pool
 
-    def at(self, indices: Indices, streams: int) -> list[Any]:
-        made = all_there(self.parents[0].at(indices, streams), indices, "random_map")
-        for place, (index, row) in enumerate(zip(indices.tolist(), made, strict=True)):
-            if row is not None:
-                rng = self._pool.acquire_rng(index)
-                made[place] = self._call(own(row), rng)
-                self._pool.release_rng(rng)
-        return made
+    def _made_of(self, streams: int, index: int, row: Any) -> Any:
+        return self._pool.drawn(self.call, index, row)
 
 
 class BatchedRows(Rows):
@@ -337,7 +338,7 @@ class ZippedRows(Rows):
         return found.pop()
 
 
-class RowSource:
+class ChainElements:
     """Rows as records of a data source.
 
     Args:
@@ -360,7 +361,20 @@ class RowSource:
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         at = np.asarray(indices, np.int64)
         rows = self._rows.at(at, self._streams)
-        return rows if self._may_lack else all_there(rows, at, "batch")
+        return rows if self._may_lack else all_there(rows, at, "to_iter_dataset")
+
+    @property
+    def read_ahead(self) -> int:
+        """Calls in flight that pay, as a source of the tree says."""
+        return max(map(advised_calls, sources_of(self._rows)), default=0)
+
+
+def sources_of(rows: Rows) -> Iterator[Any]:
+    """The data sources that rows are read from."""
+    for parent in rows.parents:
+        yield from sources_of(parent)
+    if isinstance(rows, MapRows):
+        yield from (node._source for node in nodes_of(rows.ds) if hasattr(node, "_source"))
 
 
 def is_there(row: Any) -> bool:

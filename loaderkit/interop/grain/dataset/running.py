@@ -8,6 +8,7 @@ import numpy as np
 
 from loaderkit._loader.iterator.reader import StreamReader
 from loaderkit._loader.settings import LoaderSettings
+from loaderkit._runtime.worker.reading import read_ahead_limits
 from loaderkit.errors import CheckpointMismatchError
 from loaderkit.interop.grain._compile import compiled
 from loaderkit.interop.grain._engine import EngineLoader
@@ -21,12 +22,13 @@ from loaderkit.interop.grain.samplers import SequentialSampler
 from loaderkit.interop.grain.transforms import Batch
 from loaderkit.transforms.operations import as_operations
 
+from .blocks import BlockReader
 from .in_order.elements import MapIterDataset
 from .in_order.several import InterleaveIterDataset
 from .iter_dataset import DatasetIterator, IterDataset
 from .node import Dataset
 from .planning import Chain, chain_of
-from .rows import ENDLESS, RowSource, State, is_there, of_state, sized
+from .rows import ENDLESS, ChainElements, State, is_there, of_state, sized, sources_of
 
 
 class Engine:
@@ -53,7 +55,9 @@ class Engine:
         self.length = max(
             (size - 1) * self.streams + w + 1 if size else 0 for w, size in enumerate(self.sizes)
         )
-        source = RowSource(self.of.rows, self.streams, self.length, bool(steps) and steps[0].kind == "filter")
+        source = ChainElements(
+            self.of.rows, self.streams, self.length, bool(steps) and steps[0].kind == "filter"
+        )
         workers = options.processes
         records = max(self.length, 1)
         self._order = VectorOrder(SequentialSampler(records), records)
@@ -65,14 +69,20 @@ class Engine:
             prefetch=max(1, workers * options.per_worker_buffer_size),
             read_options=reads_of(self.of.read_options),
         )
-        self._loader = EngineLoader(self.compiled, settings)
+        # Whether rows are all that is asked for, and this thread makes them one after the other.
+        passed_on = not self.changes_rows and all(step.kind == "filter" for step in self.of.steps)
+        ahead = workers or layout or read_ahead_limits(source, settings.read_options)
+        self._alone = passed_on and not ahead
+        self._loader = EngineLoader(self.compiled, settings, [*sources_of(self.of.rows)])
 
-    def reader(self, only: int | None) -> StreamReader[LayoutPosition, LayoutPlan]:
+    def reader(self, only: int | None) -> "StreamElements | BlockReader":
         """Reads all streams in turn, or one of them.
 
         Args:
             only: the number of that one.
         """
+        if self._alone and only is None:
+            return BlockReader(self.of.rows)
         first, parts = (0, self.streams) if only is None else (only, 1)
         batch = self.batch if self.compiled.fixed and self.batch is not None else Batch(1)
         round_robin = RoundRobin(
@@ -85,7 +95,7 @@ class Engine:
             sizes=tuple(self.sizes if only is None else [self.sizes[only]]),
         )
         plan = LayoutPlan(self._order, round_robin, self.compiled, self.length >= ENDLESS, self.length)
-        return self._loader.stream(plan, self.layout)
+        return StreamElements(self._loader.stream(plan, self.layout))
 
     # --- states ---------------------------------------------------------------------------------------------------
 
@@ -118,6 +128,27 @@ class Engine:
         self._loader.close()
 
 
+class StreamElements:
+    """The elements of a stream that the engine makes.
+
+    Args:
+        stream: reads it.
+    """
+
+    def __init__(self, stream: StreamReader[LayoutPosition, LayoutPlan]) -> None:
+        self._stream = stream
+        self.go_to, self.start_prefetch, self.close = stream.go_to, stream.start_prefetch, stream.close
+
+    def next(self) -> Any:
+        """The next element; StopIteration behind the last."""
+        return self._stream.take().value
+
+    @property
+    def position(self) -> LayoutPosition:
+        """Where it stands."""
+        return self._stream.position
+
+
 class EngineIterator(DatasetIterator):
     """Iterates over a chain that the engine makes.
 
@@ -132,10 +163,10 @@ class EngineIterator(DatasetIterator):
         self._engine_of, self._only = engine_of, only
         self._engine = engine_of(layout)
         self._reader = self._engine.reader(only)
-        self._take = self._reader.take
+        self._next = self._reader.next
 
     def __next__(self) -> Any:
-        return self._take().value
+        return self._next()
 
     def get_state(self) -> State:
         return self._state_at(self._mark())
@@ -180,7 +211,7 @@ class EngineIterator(DatasetIterator):
         reader.go_to(LayoutPosition(0, turn, tuple(cursors)))
         if reader is not self._reader:
             self.close()
-            self._engine, self._reader, self._take = engine, reader, reader.take
+            self._engine, self._reader, self._next = engine, reader, reader.next
 
     def _rows_of_element(self) -> int:
         engine = self._engine

@@ -56,6 +56,41 @@ class RngPool:
         """Gives a generator back."""
         self._free.append(rng)
 
+    def drawn(self, call: Callable[..., Any], index: int, row: Any) -> Any:
+        """What a function makes of a row and the generator of an index."""
+        rng = self.acquire_rng(index)
+        made = call(row, rng)
+        self.release_rng(rng)
+        return made
+
+
+ABSENT: Any = type("Absent", (), {"__reduce__": lambda self: "ABSENT", "__repr__": lambda self: "ABSENT"})()
+
+
+def each_made(
+    rows: list[Any], indices: Indices, make: Callable[[int, Any], Any], call: Callable[..., Any]
+) -> list[Any]:
+    """What is made of each row that is there, in its place; an error gets a note with the index.
+
+    Args:
+        rows: None or ABSENT where there is none.
+        indices: of the rows.
+        make: takes an index and a row that a user's function may write into: of a dict or a list, which may be the
+            source's own, it is a copy.
+        call: that function, for the note.
+    """
+    place = 0
+    try:
+        for place, (index, row) in enumerate(zip(indices.tolist(), rows, strict=True)):
+            if row is not None and row is not ABSENT:
+                rows[place] = make(index, row.copy() if type(row) is dict or type(row) is list else row)
+    except Exception as error:
+        owner = getattr(call, "__self__", None)  # of a transform's method
+        name = name_of(call) if owner is None else type(owner).__name__
+        annotate(error, f"raised by {name} for index {indices[place]}")
+        raise
+    return rows
+
 
 class CallingNode(MapNode):
     """A node that calls a user's function for each element that is there."""
@@ -66,33 +101,12 @@ class CallingNode(MapNode):
     def __init__(self, parent: Any, transform: Any) -> None:
         super().__init__(parent)
         self._call = function_of(transform, self._transform)
-        given = transform if isinstance(transform, Callable) else type(transform)  # type: ignore[arg-type]
-        self._label = f"{type(self).__name__}({name_of(given)})"
 
     def _rows(self, indices: Indices) -> list[Any]:
-        rows = self._parent.__getitems__(indices)
-        place = 0
-        try:
-            for place, (index, row) in enumerate(zip(indices.tolist(), rows, strict=True)):
-                if row is not None:
-                    rows[place] = self._made_of(index, row)
-        except Exception as error:
-            annotate(error, f"raised by {self._label} for index {indices[place]}")
-            raise
-        return rows  # type: ignore[no-any-return]
+        return each_made(self._parent.__getitems__(indices), indices, self._made_of, self._call)
 
     def _made_of(self, index: int, row: Any) -> Any:
         raise NotImplementedError
-
-
-def own(row: Any) -> Any:
-    """A row that a user's function may write into: a copy of a dict or a list, which may be the source's own.
-
-    >>> record = {"x": 1}
-    >>> own(record) == record, own(record) is record
-    (True, False)
-    """
-    return row.copy() if type(row) is dict or type(row) is list else row
 
 
 class MapMapDataset(CallingNode, step="MapDataset.map"):
@@ -101,7 +115,7 @@ class MapMapDataset(CallingNode, step="MapDataset.map"):
     _transform = "Map"
 
     def _made_of(self, index: int, row: Any) -> Any:
-        return self._call(own(row))
+        return self._call(row)
 
 
 class MapWithIndexMapDataset(CallingNode, step="MapDataset.map_with_index"):
@@ -110,7 +124,7 @@ class MapWithIndexMapDataset(CallingNode, step="MapDataset.map_with_index"):
     _transform = "MapWithIndex"
 
     def _made_of(self, index: int, row: Any) -> Any:
-        return self._call(index, own(row))
+        return self._call(index, row)
 
 
 class RandomMapMapDataset(CallingNode, step="MapDataset.random_map"):
@@ -123,10 +137,7 @@ class RandomMapMapDataset(CallingNode, step="MapDataset.random_map"):
         self._pool = RngPool(self._seed_or_default("random_map", seed))
 
     def _made_of(self, index: int, row: Any) -> Any:
-        rng = self._pool.acquire_rng(index)
-        made = self._call(own(row), rng)
-        self._pool.release_rng(rng)
-        return made
+        return self._pool.drawn(self._call, index, row)
 
 
 class FilterMapDataset(CallingNode, step="MapDataset.filter"):
@@ -199,7 +210,7 @@ class FlatMapMapDataset(MapNode, step="MapDataset.flat_map"):
         parents, places = in_epochs(indices, most)
         once: dict[int, Sequence[Any]] = dict.fromkeys(parents.tolist(), ())
         for parent, row in zip(once, self._parent.__getitems__([*once]), strict=True):
-            once[parent] = [] if row is None else [*self._transform.flat_map(own(row))]
+            once[parent] = [] if row is None else [*self._transform.flat_map(row)]
             if len(once[parent]) > most:
                 raise ValueError(
                     f"{type(self._transform).__name__}: expected at most max_fan_out={most} elements for one, got "

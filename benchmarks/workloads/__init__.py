@@ -7,11 +7,11 @@ from benchmarks.benchmark import Benchmark
 NAMES = (
     "plan", "small", "mnist", "columnar", "images", "jpeg", "text", "arrayrecord", "transport", "chain", "resume",
     "start", "memory", "skewed", "slow", "busy", "scale", "storage", "mixture", "packing", "buckets", "interop",
-    "formats", "remote",
+    "formats", "remote", "grain-dataset",
 )  # fmt: skip
 
 
 def benchmarks_of(name: str) -> tuple[Benchmark, ...]:
     """The benchmarks of the workload with that name."""
-    found: tuple[Benchmark, ...] = import_module(f"benchmarks.workloads.{name}").BENCHMARKS
+    found: tuple[Benchmark, ...] = import_module(f"benchmarks.workloads.{name.replace('-', '_')}").BENCHMARKS
     return found

@@ -139,6 +139,8 @@ def spelled(element: Any) -> str:
     if isinstance(element, list):
         return "[" + ",".join(map(spelled, element)) + "]"
     if isinstance(element, np.ndarray):
+        if element.dtype.hasobject:  # of which the bytes are addresses
+            return f"{element.dtype.str}{element.shape}{spelled(element.tolist())}"
         digest = hashlib.sha256(np.ascontiguousarray(element).tobytes()).hexdigest()
         return f"{element.dtype.str}{element.shape}{digest}"
     return f"{type(element).__name__}({element!r})"

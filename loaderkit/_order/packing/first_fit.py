@@ -1,5 +1,8 @@
 """First fit, in the order of the documents."""
 
+from collections.abc import Sequence
+from operator import ge
+
 import numpy as np
 
 from loaderkit._order.permutation import Int64Array
@@ -14,10 +17,9 @@ def first_fit(tokens: Int64Array, row: Int64Array) -> Int64Array:
     >>> first_fit(np.array([[3], [2], [1], [2]]), np.array([4])).tolist()
     [0, 1, 0, 1]
     """
-    # Room of rows in a binary tree: leaf `leaves + k` is row k, and a node has the largest room below it. Rows that
-    # aren't begun have their whole room, so the search always ends at a leaf.
+    # Rows that aren't begun have their whole room, so there always is one.
     leaves = 1 << (_most_rows(tokens, row) - 1).bit_length()
-    trees = [[int(length)] * (2 * leaves) for length in row]
+    trees = [room_tree([int(length)] * leaves) for length in row]
     needs = tokens.T.tolist()
     if len(trees) == 1:
         return np.array(_fit(trees[0], leaves, needs[0]), np.int64)
@@ -35,17 +37,83 @@ def _fit(tree: list[int], leaves: int, needs: list[int]) -> list[int]:
     rows: list[int] = []
     put = rows.append
     for need in needs:
-        node = 1
-        while node < leaves:
-            node += node
-            if tree[node] < need:
-                node += 1
+        node = first_node(tree, leaves, need)
         put(node - leaves)
-        _take(tree, node, need)
+        put_in(tree, node, need)
     return rows
 
 
-def _take(tree: list[int], node: int, need: int) -> None:
+def _fit_all(trees: list[list[int]], leaves: int, needs: list[tuple[int, ...]]) -> list[int]:
+    rows: list[int] = []
+    for need in needs:
+        node = first_common_node(trees, leaves, need)
+        rows.append(node - leaves)
+        for tree, tokens in zip(trees, need):
+            put_in(tree, node, tokens)
+    return rows
+
+
+def room_tree(room: list[int]) -> list[int]:
+    """The room of rows as a binary tree: leaf `len(room) + k` is row k, and a node has the largest room below it.
+
+    room: of each row; a power of 2 of them.
+
+    >>> room_tree([1, 3])
+    [0, 3, 1, 3]
+    """
+    tree = [0] * len(room) + room
+    for node in range(len(room) - 1, 0, -1):
+        tree[node] = max(tree[2 * node], tree[2 * node + 1])
+    return tree
+
+
+def first_node(tree: list[int], leaves: int, need: int) -> int:
+    """The leaf of the first row that has the room; the root has it.
+
+    >>> first_node(room_tree([1, 3]), 2, 2)
+    3
+    """
+    node = 1
+    while node < leaves:
+        node += node
+        if tree[node] < need:
+            node += 1
+    return node
+
+
+def first_common_node(trees: list[list[int]], leaves: int, needs: Sequence[int]) -> int:
+    """The leaf of the first row that has the room in each tree; 0 where none has.
+
+    >>> first_common_node([room_tree([1, 3]), room_tree([3, 1])], 2, (1, 2))
+    2
+    """
+    if trees[0][1] < needs[0]:
+        return 0
+    node = first_node(trees[0], leaves, needs[0])
+    if all(map(ge, [tree[node] for tree in trees], needs)):  # mostly so, where one feature is the longest
+        return node
+    # A node with room in each tree may have it in different rows, so the search may come back from below.
+    candidates = [1]
+    while candidates:
+        node = candidates.pop()
+        for tree, need in zip(trees, needs):
+            if tree[node] < need:
+                break
+        else:
+            if node >= leaves:
+                return node
+            candidates += (2 * node + 1, 2 * node)
+    return 0
+
+
+def put_in(tree: list[int], node: int, need: int) -> None:
+    """Takes room from the row of a leaf.
+
+    >>> tree = room_tree([1, 3])
+    >>> put_in(tree, 3, 3)
+    >>> tree
+    [0, 1, 1, 0]
+    """
     most = tree[node] - need
     tree[node] = most
     while node > 1:
@@ -55,20 +123,3 @@ def _take(tree: list[int], node: int, need: int) -> None:
         if tree[node] == most:
             return
         tree[node] = most
-
-
-def _fit_all(trees: list[list[int]], leaves: int, needs: list[tuple[int, ...]]) -> list[int]:
-    rows: list[int] = []
-    for need in needs:
-        # A node with room in each feature may have it in different rows, so the search may come back from below.
-        candidates = [1]
-        while True:
-            node = candidates.pop()
-            if all(tree[node] >= tokens for tree, tokens in zip(trees, need)):
-                if node >= leaves:
-                    break
-                candidates += (2 * node + 1, 2 * node)
-        rows.append(node - leaves)
-        for tree, tokens in zip(trees, need):
-            _take(tree, node, tokens)
-    return rows

@@ -1,8 +1,7 @@
-"""Grain's DataLoader under its names: `import loaderkit.interop.grain as grain` runs a script written for Grain.
+"""Grain under its names: `import loaderkit.interop.grain as grain` runs a script written for Grain.
 
 The names are those of `grain` and of `grain.python`. Batches, order, randomness and checkpoints are Grain's, bit for
-bit; the engine is loaderkit's. The Dataset side of Grain (MapDataset, IterDataset) isn't here. What differs is in
-docs/moving-from-grain.md.
+bit; the engine is loaderkit's. What differs is in docs/moving-from-grain.md.
 """
 
 from typing import Any

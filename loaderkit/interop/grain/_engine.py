@@ -1,7 +1,9 @@
 """The engine behind a loader of Grain's names: workers, memory and order are loaderkit's own."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import Any
 
 from loaderkit._base.system.file_identity import Files
 from loaderkit._loader.executor_factory import files_of_workers, make_executor, program_of
@@ -49,26 +51,34 @@ class EngineLoader:
     Args:
         compiled: what it runs.
         settings: with its operations, and with what they run on.
+        sources: that the records are read from; the one of the settings if not given.
     """
 
-    def __init__(self, compiled: Compiled, settings: LoaderSettings) -> None:
+    def __init__(
+        self, compiled: Compiled, settings: LoaderSettings, sources: Sequence[Any] | None = None
+    ) -> None:
         self.compiled, self._settings = compiled, settings
+        self._sources = [settings.source] if sources is None else sources
         self._shared_executor = SharedExecutor()
 
     @cached_property
     def _files(self) -> Files:
-        return files_of_workers(self._settings)
+        each = (files_of_workers(self._settings.replace(source=source)) for source in self._sources)
+        return {path: identity for files in each for path, identity in files.items()}
 
     def reader(self, plan: LayoutPlan, layout: int) -> "LayoutReader":
+        """As `stream`, of a source that may end where it raises StopIteration."""
+        return LayoutReader(self.stream(plan, layout))
+
+    def stream(self, plan: LayoutPlan, layout: int) -> StreamReader[LayoutPosition, LayoutPlan]:
         """The stream of a plan, which is that of a layout, from its beginning."""
         factory = EngineExecutorFactory(self._settings, self._files, not self.compiled.fixed, layout)
-        stream = StreamReader(
+        return StreamReader(
             partial(self._shared_executor.executor, factory),
             plan,
             partial(LayoutPlan.open_scheduler, prefetch=self._settings.elements_ahead),
             Quarantine(None),
         )
-        return LayoutReader(stream)
 
     def close(self) -> None:
         """Ends the workers."""

@@ -27,12 +27,11 @@ def lazily(module: str, name: str) -> Any:
 def missing(module: str, name: str) -> Never:
     """Raises an AttributeError with advice; an import statement turns it into its own ImportError.
 
-    >>> missing("grain", "MapDataset")
+    >>> missing("grain", "CacheIterDataset")
     Traceback (most recent call last):
-    AttributeError: module 'grain' has no attribute 'MapDataset': of Grain only the DataLoader and its parts are here...
+    AttributeError: module 'grain' has no attribute 'CacheIterDataset': it isn't here, take it from the installed grain
     """
     raise AttributeError(
-        f"module {module!r} has no attribute {name!r}: of Grain only the DataLoader and its parts are here, take its "
-        "Dataset side from the installed grain",
+        f"module {module!r} has no attribute {name!r}: it isn't here, take it from the installed grain",
         name=name,
     )

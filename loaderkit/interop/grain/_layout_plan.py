@@ -139,6 +139,8 @@ class LayoutPlan:
         for part, place in enumerate(position.cursors):
             start = (self.round_robin.index_of(part, place[0]), *place[1:])
             make[part] = partial(self._stream_scheduler, {part: feed(part)}, {part: start}, share)
+        if len(make) == 1:
+            return make[0](context)
         return RoundRobinScheduler(make, position.turn, context)
 
     def _stream_scheduler(

@@ -3,6 +3,8 @@
 Process i of n writes `process_i-of-n.json`, the document of `get_state`.
 """
 
+import json
+from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -27,8 +29,7 @@ class CheckpointHandler:
 
     def save(self, directory: Path, item: Any = None, args: Any = None) -> None:
         """Writes the state of an iterator into a directory that exists."""
-        iterator = args.item if item is None else item
-        write_document(directory, iterator.get_state())
+        write_document(directory, document_of(args.item if item is None else item))
 
     def restore(self, directory: Path, item: Any = None, args: Any = None) -> Any:
         """Sets an iterator to the state in a directory, begins its prefetch and returns it.
@@ -36,7 +37,7 @@ class CheckpointHandler:
         Raises ValueError where this process's document isn't there.
         """
         iterator = args.item if item is None else item
-        iterator.set_state(read_document(directory))
+        restore(iterator, directory)
         iterator.start_prefetch()
         return iterator
 
@@ -56,6 +57,39 @@ class CheckpointHandler:
     def typestr(cls) -> str:
         """The handler's name in a checkpoint."""
         return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def document_of(iterator: Any) -> bytes:
+    """The state of an iterator as it is saved: that of a data set is a dict, that of a DataLoader its JSON.
+
+    >>> import loaderkit.interop.grain as grain
+    >>> document_of(iter(grain.MapDataset.range(3)))
+    b'{\\n    "next_index": 0\\n}'
+    """
+    state: Any = iterator.get_state()
+    return state if isinstance(state, bytes) else json.dumps(state, indent=4).encode()
+
+
+def restore(iterator: Any, directory: Any) -> None:
+    """Sets an iterator to the state that this process wrote into a directory; ValueError where there is none."""
+    document = read_document(directory)
+    of_data_set = isinstance(iterator.get_state(), dict)
+    iterator.set_state(json.loads(document) if of_data_set else document)
+
+
+async def save_async(iterator: Any, directory: Any) -> Coroutine[Any, Any, None]:
+    """Takes the state now, and writes it in what is returned."""
+    document = document_of(iterator)
+
+    async def commit() -> None:
+        write_document(await directory.await_creation(), document)
+
+    return commit()
+
+
+async def load_saved(iterator: Any, directory: Any) -> None:
+    """Restores an iterator from a directory."""
+    restore(iterator, directory)
 
 
 def read_document(directory: Any) -> bytes:

@@ -275,20 +275,15 @@ class DataLoaderIterator(Iterator[Any]):
 
     async def save(self, directory: Any) -> Coroutine[Any, Any, None]:
         """Orbax's StatefulCheckpointable: takes the state now, writes it in what is returned."""
-        from loaderkit._loader.state_files import save_async
+        from .checkpoint import save_async
 
-        iterator: Any = self
-        return await save_async(iterator, directory)
+        return await save_async(self, directory)
 
     async def load(self, directory: Any) -> Coroutine[Any, Any, None]:
         """Orbax's StatefulCheckpointable: goes to the state saved there in what is returned."""
+        from .checkpoint import load_saved
 
-        async def load_saved() -> None:
-            from .checkpoint import read_document
-
-            self.set_state(read_document(directory))
-
-        return load_saved()
+        return load_saved(self, directory)
 
     def __str__(self) -> str:
         return f"PyGrainDatasetIterator(state={self.get_state().decode()})"

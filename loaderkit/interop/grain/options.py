@@ -44,15 +44,27 @@ class ReadOptions:
 
 @dataclass(slots=True)
 class MultiprocessingOptions:
-    """How many worker processes there are; it changes no batch.
+    """How many worker processes there are.
 
-    >>> MultiprocessingOptions(num_workers=2).per_worker_buffer_size
-    1
+    Args:
+        num_workers: of Grain's, whose elements these are.
+        per_worker_buffer_size: elements that each makes ahead.
+        enable_profiling: nothing, as in Grain.
+        worker_count: of ours, if not num_workers.
+
+    >>> MultiprocessingOptions(num_workers=2).processes, MultiprocessingOptions(2, worker_count=8).processes
+    (2, 8)
     """
 
     num_workers: int = 0
     per_worker_buffer_size: int = 1
     enable_profiling: bool = False
+    worker_count: int | None = None
+
+    @property
+    def processes(self) -> int:
+        """The number of processes."""
+        return self.num_workers if self.worker_count is None else self.worker_count
 
 
 def reads_of(read_options: Any) -> reading.ReadOptions:

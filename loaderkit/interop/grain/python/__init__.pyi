@@ -16,6 +16,9 @@ from loaderkit.interop.grain.constants import RECORD_KEY as RECORD_KEY
 from loaderkit.interop.grain.constants import SEED as SEED
 from loaderkit.interop.grain.data_loader import DataLoader as DataLoader
 from loaderkit.interop.grain.data_loader import load as load
+from loaderkit.interop.grain.dataset.iter_dataset import DatasetIterator as DatasetIterator
+from loaderkit.interop.grain.dataset.iter_dataset import IterDataset as IterDataset
+from loaderkit.interop.grain.dataset.map_dataset import MapDataset as MapDataset
 from loaderkit.interop.grain.operations import BatchOperation as BatchOperation
 from loaderkit.interop.grain.operations import FilterOperation as FilterOperation
 from loaderkit.interop.grain.operations import MapOperation as MapOperation

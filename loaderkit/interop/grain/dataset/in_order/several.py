@@ -13,7 +13,7 @@ from loaderkit._base.notes import annotate
 from loaderkit._base.numbers import at_least
 from loaderkit.interop.grain._installed import is_of_grain
 from loaderkit.interop.grain.dataset.iter_dataset import DatasetIterator, IterDataset
-from loaderkit.interop.grain.dataset.selecting import selected
+from loaderkit.interop.grain.dataset.selecting import selected, weights_of
 
 from .step import CountingIterator, State, Step, StepIterator
 from .threads import ThreadPrefetchDatasetIterator
@@ -152,13 +152,7 @@ class MixedIterDataset(Step, step="IterDataset.mix"):
         super().__init__([parents[name] for name in self._names])
         if isinstance(proportions, Mapping):
             proportions = [proportions[name] for name in self._names]
-        proportions = [1] * len(self._names) if proportions is None else [*proportions]
-        if len(proportions) != len(self._names) or 0 in proportions:
-            raise ValueError(
-                f"proportions: expected {len(self._names)} weights above 0, one for each data set, got {proportions}"
-            )
-        scale = 100 / min(proportions)
-        self._weights = [int(weight * scale) for weight in proportions]
+        self._weights = weights_of(len(self._names), proportions)
 
 
 class _InterleaveIterator(DatasetIterator):

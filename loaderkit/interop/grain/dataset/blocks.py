@@ -69,9 +69,9 @@ class BlockReader:
                 continue
             # A part of it is the same for any number of rows, and is most of it where these are few.
             spent = (time.thread_time() - begun) / (4 if len(indices) < _FEW else 1)
-            if spent < ALONE_SECONDS / 2:
+            if spent < ALONE_SECONDS:
                 self._at_once = min(2 * self._at_once, _MOST)
-            elif spent > ALONE_SECONDS:
+            elif spent > 3 * ALONE_SECONDS:
                 self._at_once = max(1, self._at_once // 2)
             there = [(row, index + 1) for index, row in enumerate(found, used) if row is not ABSENT]
             used += len(found)

@@ -39,9 +39,6 @@ class MapNode(MapDataset):
         """Where the elements are in the node before."""
         return indices
 
-    def __repr__(self) -> str:
-        return type(self).__name__
-
 
 class SourceMapDataset(MapNode, step="MapDataset.source"):
     """The records of a data source."""

@@ -13,7 +13,7 @@ from loaderkit._base.notes import annotate
 from loaderkit._base.numbers import at_least
 from loaderkit.interop.grain._installed import is_of_grain
 from loaderkit.interop.grain.dataset.iter_dataset import DatasetIterator, IterDataset
-from loaderkit.interop.grain.dataset.selecting import selected
+from loaderkit.interop.grain.dataset.selecting import selected, weights_of
 
 from .step import CountingIterator, State, Step, StepIterator
 from .threads import ThreadPrefetchDatasetIterator
@@ -152,13 +152,7 @@ class MixedIterDataset(Step, step="IterDataset.mix"):
         super().__init__([parents[name] for name in self.names])
         if isinstance(proportions, Mapping):
             proportions = [proportions[name] for name in self.names]
-        proportions = [1] * len(self.names) if proportions is None else [*proportions]
-        if len(proportions) != len(self.names) or 0 in proportions:
-            raise ValueError(
-                f"proportions: expected {len(self.names)} weights above 0, one for each data set, got {proportions}"
-            )
-        scale = 100 / min(proportions)
-        self.weights = [int(weight * scale) for weight in proportions]
+        self.weights = weights_of(len(self.names), proportions)
 
 
 class _InterleaveIterator(DatasetIterator):

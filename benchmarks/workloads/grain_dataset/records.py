@@ -37,7 +37,7 @@ CHAINS: Mapping[str, tuple[Callable[[Any], Any], int]] = {  # with the records o
     "a mixture with draws": (_mixture, 1),
     "batches of 32": (_shuffled, BATCH),
 }
-LEAST = {"shuffled records": 10, "a mixture with draws": 5, "batches of 32": 10}
+LEAST = {"shuffled records": 10, "a mixture with draws": 5, "batches of 32": 5}
 OURS = {name: Contender(f"loaderkit {name}", "loaderkit", options={"chain": name}) for name in CHAINS}
 GRAIN = {name: Contender(f"grain {name}", "grain", options={"chain": name}) for name in CHAINS}
 

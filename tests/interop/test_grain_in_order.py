@@ -23,9 +23,11 @@ def test_elements_and_states_are_grains(installed_grain, chain, data):
     expected, states = told(iter(built(of_grain, chain)), MOST)
     elements, own = told(iter(built(grain, chain)), MOST)
     if expected[-1:] == ["error"]:
-        # But that concat_then_split gives a row where Grain has an IndexError, at the first token of an empty piece.
+        # But where Grain has an IndexError: at the first token of an empty piece of concat_then_split, and in a stream
+        # that none of the interleaved data sets is left for.
         assert elements[: len(expected) - 1] == expected[:-1]
-        assert elements == expected or "concat_then_split" in steps_in(chain)
+        steps = steps_in(chain)
+        assert elements == expected or "concat_then_split" in steps or {"threads", "interleave"} <= steps
         return
     assert elements == expected
     if len(elements) == MOST:

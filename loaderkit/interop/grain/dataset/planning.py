@@ -135,7 +135,7 @@ def chain_of(node: Any, streams: int) -> Chain | None:
     """
     match node:
         case PrefetchIterDataset():
-            rows = MapRows(node._parent, node._allow_nones)
+            rows = MapRows(node.parents[0], node._allow_nones)
             return Chain(rows, (), node._read_options)
         case MixedIterDataset() | ZipIterDataset():
             return _of_several(node, streams)
@@ -151,42 +151,42 @@ def _after(chain: Chain, node: Any) -> Chain | None:
             return chain
         case MapIterDataset():
             if chain.steps:
-                return chain.then("map", partial(unless_none, node._call), node)
-            return chain.with_rows(CalledRows, node._call)
+                return chain.then("map", partial(unless_none, node.call), node)
+            return chain.with_rows(CalledRows, node.call)
         case FilterIterDataset():
             return (
-                chain.then("filter", node._call, node)
+                chain.then("filter", node.call, node)
                 if chain.steps
-                else chain.with_rows(FilteredRows, node._call)
+                else chain.with_rows(FilteredRows, node.call)
             )
         case BatchIterDataset():
-            batch = transforms.Batch(node._size, node._drop_remainder, node._batch_fn)
+            batch = transforms.Batch(node.size, node.drop_remainder, node.batch_fn)
             if chain.counted:
-                return chain.with_rows(BatchedRows, batch, node._batch_fn or make_batch)
+                return chain.with_rows(BatchedRows, batch, node.batch_fn or make_batch)
             return chain.then("batch", None, node, batch)
         case FlatMapIterDataset():
-            return None if chain.steps else chain.then("flat_map", node._call, node)
+            return None if chain.steps else chain.then("flat_map", node.call, node)
     if not chain.counted:
         return None
     match node:
         case MapWithIndexIterDataset():
-            return chain.with_rows(NumberedRows, node._call)
+            return chain.with_rows(NumberedRows, node.call)
         case RandomMapIterDataset():
-            return chain.with_rows(DrawnRows, node._call, node._pool)
+            return chain.with_rows(DrawnRows, node.call, node.pool)
         case LimitIterDataset():
-            return chain.with_rows(LimitedRows, node._most)
+            return chain.with_rows(LimitedRows, node.most)
     return None
 
 
 def _of_several(node: Any, streams: int) -> Chain | None:
-    parts = [chain_of(parent, streams) for parent in node._parents]
+    parts = [chain_of(parent, streams) for parent in node.parents]
     chains = [chain for chain in parts if chain is not None and chain.counted]
     if len(chains) < len(parts):
         return None
     rows = [chain.rows for chain in chains]
     read = next((chain.read_options for chain in chains if chain.read_options is not None), None)
     if isinstance(node, MixedIterDataset):
-        names = node._names if node._by_name else None
-        return Chain(MixedRows(rows, node._weights, names), (), read)
+        names = node.names if node.by_name else None
+        return Chain(MixedRows(rows, node.weights, names), (), read)
     sizes = {tuple(each.size(stream, streams) for stream in range(streams)) for each in rows}
-    return Chain(ZippedRows(*rows), (), read) if len(sizes) == 1 or not node._strict else None
+    return Chain(ZippedRows(*rows), (), read) if len(sizes) == 1 or not node.strict else None

@@ -22,13 +22,13 @@ class CallingStep(Step):
 
     def __init__(self, parent: Any, transform: Any) -> None:
         super().__init__(parent)
-        self._call = function_of(transform, self._transform)
+        self.call = function_of(transform, self._transform)
 
 
 class _MapIterator(StepIterator):
     def __next__(self) -> Any:
         element = next(self._parent)
-        return None if element is None else self._node._call(element)
+        return None if element is None else self._node.call(element)
 
 
 class MapIterDataset(CallingStep, step="IterDataset.map"):
@@ -48,7 +48,7 @@ class _MapWithIndexIterator(CountingIterator):
     def __next__(self) -> Any:
         element = next(self._parent)
         self._count += 1
-        return None if element is None else self._node._call(self._count - 1, element)
+        return None if element is None else self._node.call(self._count - 1, element)
 
 
 class MapWithIndexIterDataset(CallingStep, step="IterDataset.map_with_index"):
@@ -71,9 +71,9 @@ class _RandomMapIterator(CountingIterator):
         self._count += 1
         if element is None:
             return None
-        rng = node._pool.acquire_rng(stream + (self._count - 1) * streams)
-        made = node._call(element, rng)
-        node._pool.release_rng(rng)
+        rng = node.pool.acquire_rng(stream + (self._count - 1) * streams)
+        made = node.call(element, rng)
+        node.pool.release_rng(rng)
         return made
 
 
@@ -91,12 +91,12 @@ class RandomMapIterDataset(CallingStep, step="IterDataset.random_map"):
     def __init__(self, parent: Any, transform: Any, seed: int | None = None) -> None:
         super().__init__(parent, transform)
         self._seed = self._seed_or_default("random_map", seed)
-        self._pool = RngPool(self._seed)
+        self.pool = RngPool(self._seed)
 
 
 class _FilterIterator(StepIterator):
     def __next__(self) -> Any:
-        return next(filter(self._node._call, self._parent))
+        return next(filter(self._node.call, self._parent))
 
 
 class FilterIterDataset(CallingStep, step="IterDataset.filter"):
@@ -123,7 +123,7 @@ class _FlatMapIterator(GroupIterator):
             element = next(self._parent)
             if self._children is not None:
                 self._given = 0
-            self._children = self._node._call(element)
+            self._children = self._node.call(element)
         self._given += 1
         return self._children[self._given - 1]
 
@@ -143,7 +143,7 @@ class _LimitIterator(CountingIterator):
     _numbers: ClassVar = {"_count": "count_elements_read"}
 
     def __next__(self) -> Any:
-        if self._count >= self._node._most:
+        if self._count >= self._node.most:
             raise StopIteration
         element = next(self._parent)
         self._count += 1
@@ -162,14 +162,14 @@ class LimitIterDataset(Step):
 
     def __init__(self, parent: Any, count: int) -> None:
         super().__init__(parent)
-        self._most = at_least("count", count, 1)
+        self.most = at_least("count", count, 1)
 
 
 class _BatchIterator(StepIterator):
     def __next__(self) -> Any:
         node = self._node
-        rows = [*islice(self._parent, node._size)]
-        if not rows or (node._drop_remainder and len(rows) < node._size):
+        rows = [*islice(self._parent, node.size)]
+        if not rows or (node.drop_remainder and len(rows) < node.size):
             raise StopIteration
         return node._make(rows)
 
@@ -194,11 +194,11 @@ class BatchIterDataset(Step, step="IterDataset.batch"):
         batch_fn: Callable[[Sequence[Any]], Any] | None = None,
     ) -> None:
         super().__init__(parent)
-        self._size, self._drop_remainder = at_least("batch_size", batch_size, 1), drop_remainder
-        self._batch_fn = batch_fn
+        self.size, self.drop_remainder = at_least("batch_size", batch_size, 1), drop_remainder
+        self.batch_fn = batch_fn
 
     def _make(self, rows: Sequence[Any]) -> Any:
-        if self._batch_fn is not None:
-            return self._batch_fn(rows)
+        if self.batch_fn is not None:
+            return self.batch_fn(rows)
         # A worker process of Grain stacks its last batches into memory of the first row's dtype.
         return make_batch(rows, first_dtype=self._last_of_worker)

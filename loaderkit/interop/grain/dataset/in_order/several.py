@@ -72,7 +72,7 @@ class _SeveralIterator(StepIterator):
 
 class _ZipIterator(_SeveralIterator):
     def __next__(self) -> tuple[Any, ...]:
-        return next(zip(*self._parents, strict=self._node._strict))
+        return next(zip(*self._parents, strict=self._node.strict))
 
 
 class ZipIterDataset(Step):
@@ -89,7 +89,7 @@ class ZipIterDataset(Step):
         super().__init__(parents)
         if not self._parents:
             raise ValueError("parents: expected one data set or more, got none")
-        self._strict = strict
+        self.strict = strict
 
 
 class _MixedIterator(_SeveralIterator):
@@ -106,7 +106,7 @@ class _MixedIterator(_SeveralIterator):
         place = self._index - self._first
         if not 0 <= place < len(self._chosen):
             self._first, place = self._index, 0
-            self._chosen = selected(np.arange(_AT_ONCE) + self._index, self._node._weights)[0].tolist()
+            self._chosen = selected(np.arange(_AT_ONCE) + self._index, self._node.weights)[0].tolist()
         chosen = self._chosen[place]
         self._index += 1
         self._stopped = True  # unless the component has an element
@@ -114,21 +114,21 @@ class _MixedIterator(_SeveralIterator):
             element = next(self._parents[chosen])
         except Exception as error:
             if not isinstance(error, StopIteration):
-                annotate(error, f"raised by component {self._node._names[chosen]!r} of a mixture")
+                annotate(error, f"raised by component {self._node.names[chosen]!r} of a mixture")
             raise
         self._stopped = False
         return element
 
     def get_state(self) -> State:
         states = super().get_state()["parents"]
-        if self._node._by_name:
-            states = dict(zip(self._node._names, states, strict=True))
+        if self._node.by_name:
+            states = dict(zip(self._node.names, states, strict=True))
         return {"parents": states, "index": self._index, "stop": self._stopped}
 
     def set_state(self, state: State) -> None:
         states = state["parents"]
-        if self._node._by_name:
-            for name, parent in zip(self._node._names, self._parents, strict=True):
+        if self._node.by_name:
+            for name, parent in zip(self._node.names, self._parents, strict=True):
                 if name in states:
                     parent.set_state(states[name])
         else:
@@ -147,12 +147,12 @@ class MixedIterDataset(Step, step="IterDataset.mix"):
     _iterator = _MixedIterator
 
     def __init__(self, parents: Any, proportions: Any = None) -> None:
-        self._by_name = isinstance(parents, Mapping)
-        self._names = sorted(parents) if self._by_name else [*range(len(parents))]
-        super().__init__([parents[name] for name in self._names])
+        self.by_name = isinstance(parents, Mapping)
+        self.names = sorted(parents) if self.by_name else [*range(len(parents))]
+        super().__init__([parents[name] for name in self.names])
         if isinstance(proportions, Mapping):
-            proportions = [proportions[name] for name in self._names]
-        self._weights = weights_of(len(self._names), proportions)
+            proportions = [proportions[name] for name in self.names]
+        self.weights = weights_of(len(self.names), proportions)
 
 
 class _InterleaveIterator(DatasetIterator):

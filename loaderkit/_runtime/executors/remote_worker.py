@@ -86,7 +86,9 @@ class RemoteWorker(WorkerChannel):
         self.number = -1
         self.open = True
         self.pace = ElsewherePace()
-        self.name = f"worker {session.facts.get('host')}/{session.facts.get('worker')}"
+        self.name = "worker " + "/".join(
+            str(session.facts.get(name)) for name in ("host", "keeper", "worker")
+        )
         self._sealer, self._opener = session.sealer, session.opener
         self._checksum = checksum_named(session.settings["checksum"])
         self._arena, self._packer = arena, packer
@@ -348,6 +350,11 @@ class _Payload:
 
     def fill(self, received: bytes) -> None:
         """Takes bytes that came with a message."""
+        if len(received) == self.left and len(self._rooms) == 1:  # of small rows there are many
+            room = self._rooms[0]
+            room[:] = received
+            self.left, self.checksum = 0, self._extend(self.checksum, room)
+            return
         at = 0
         while at < len(received):
             room = self.rooms(len(received) - at)[0]

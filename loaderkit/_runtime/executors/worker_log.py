@@ -114,9 +114,15 @@ class WorkerLog:
         if replaced:
             self._lost.append(name)
         _log.warning(
-            "%s %s with %s; %s%s",
+            "%s %s %s; %s%s",
             name,
-            "was fenced" if lost.fenced else "was killed" if lost.late else "died",
+            "was fenced with"
+            if lost.fenced
+            else "was killed with"
+            if lost.late
+            else "died with"
+            if replaced
+            else "is lost:",
             lost.reason,
             # Said in full: the word is ours, and memory stays in use until the worker ends.
             "it can't be ended, is left to itself and may still write, so its memory is set apart; "

@@ -345,7 +345,8 @@ class Dispatcher:
             redo = True
             if elsewhere:
                 self._nbytes_elsewhere -= in_flight.nbytes_elsewhere
-                in_flight.lose_elsewhere(at_work=in_flight is lost[0])
+                if reason != "dismissed":
+                    in_flight.lose_elsewhere(at_work=in_flight is lost[0])
             elif in_flight.task.id == begun:
                 redo = in_flight.lose(
                     reason, at, instead, max_restarts=self._max_restarts, retry=retry, late=late
@@ -354,7 +355,10 @@ class Dispatcher:
                 self._discard(in_flight)
             elif redo:
                 self.repeated += reason != "dismissed"
-                self._to_redo.appendleft(in_flight)
+                if elsewhere:
+                    self._redo_in_order(in_flight)
+                else:
+                    self._to_redo.appendleft(in_flight)
             else:
                 self._end_task(in_flight, in_flight.given_up())
         return [in_flight.task for in_flight in lost]
@@ -367,8 +371,14 @@ class Dispatcher:
         self._take_from(worker, task)
         in_flight.attempt += 1
         in_flight.local = True
-        self._to_redo.appendleft(in_flight)
+        self._redo_in_order(in_flight)
         return True
+
+    def _redo_in_order(self, in_flight: InFlightTask) -> None:
+        """Before those that are waited for later; behind suspects."""
+        queued = enumerate(self._to_redo)
+        later = (place for place, each in queued if not each.suspect and each.task.id > in_flight.task.id)
+        self._to_redo.insert(next(later, len(self._to_redo)), in_flight)
 
     def fence(self, worker: WorkerId) -> None:
         """Holds the slots of a worker that cannot be stopped until `release` is called; `take_back` its tasks then."""

@@ -16,7 +16,7 @@ _LATE_SECONDS = 1.0
 class ElsewherePace:
     """Running means of one worker: its work on a task, the receipt of what it made, and from the giving to the answer.
 
-    rtt: seconds to it and back, as last measured.
+    rtt: seconds to it and back.
 
     >>> pace = ElsewherePace()
     >>> pace.tasks_ahead()

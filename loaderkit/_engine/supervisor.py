@@ -117,6 +117,7 @@ Decision = StallWarning | KillWorker | WorkerLost | DropTasks | ReleaseSlots | G
 W = TypeVar("W")
 
 STALL_SECONDS = 60.0  # without progress, before that is logged; also the time that a start may take
+NEWS_SECONDS = 2.5  # within which the progress of a worker elsewhere is heard of
 # For a killed process to end. Fenced sooner, it holds memory that it would give back soon; later, its tasks wait.
 FENCE_AFTER_SECONDS = 5.0
 # Losses in a row that are accepted: fewer end a run for a short trouble of the machine, more delay an error that stays.
@@ -420,8 +421,10 @@ class WorkerSupervisor(Generic[W]):
 
     def _sign(self, number: int, snapshot: WorkerSnapshot) -> Hashable:
         """What changes when a worker makes progress, None if it has nothing to do or was killed."""
-        state = self.state(number)
-        watched = state is STARTING or (state in (READY, RETIRING) and snapshot.tasks)
+        state, at_work = self.state(number), bool(snapshot.tasks)
+        if self._entries[number].elsewhere:  # also at what was withdrawn from it
+            at_work = at_work or snapshot.progress.task is not None
+        watched = state is STARTING or (state in (READY, RETIRING) and at_work)
         return snapshot.progress if watched else None
 
     def confirm_stall(self, now: float, stall: Stall, snapshot: WorkerSnapshot, doing: str) -> list[Decision]:
@@ -436,6 +439,9 @@ class WorkerSupervisor(Generic[W]):
         number = stall.worker
         if self._sign(number, snapshot) != stall.sign:
             return []
+        elsewhere = self._entries[number].elsewhere
+        if elsewhere and stall.too_long and stall.seconds < (self._policy.timeout or 0.0) + NEWS_SECONDS:
+            return []  # its progress isn't known at once
         ready = self.state(number) is not STARTING
         warning = StallWarning(stall, ready, snapshot)
         if not stall.too_long:

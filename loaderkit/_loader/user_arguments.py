@@ -69,7 +69,7 @@ def _check_operations(settings: LoaderSettings) -> None:
 
 def remote_workers_of(workers: Any) -> RemoteWorkers | None:
     """Workers of other machines, or None."""
-    if workers is not None and not hasattr(workers, "listen"):
+    if workers is not None and not (hasattr(workers, "listen") and hasattr(workers, "settings")):
         raise TypeError(
             f"remote_workers: expected lk.interop.ray.Workers(count) or None, got {workers!r:.80}"
         )

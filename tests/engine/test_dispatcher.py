@@ -42,6 +42,22 @@ def test_tasks_go_to_the_worker_that_has_the_fewest_and_each_has_two_at_least():
     assert world.dispatcher.assign() is None
 
 
+def test_tasks_that_are_withdrawn_are_done_in_their_order():
+    """The oldest is waited for first, whichever was withdrawn last."""
+    world = world_of(0, task_rows=1)
+    world.open(grid())
+    far = [world.hire(elsewhere=True) for _ in range(2)]
+    given = [world.dispatcher.assign() for _ in range(4)]
+    assert {each.worker for each in given} == {*far}
+    for each in (given[1], given[0], given[3]):
+        assert world.dispatcher.withdraw(each.worker, each.task.id, each.attempt)
+    world.dispatcher.take_back(given[2].worker, "a cut")
+    world.hire()
+    world.hire()
+    again = [world.dispatcher.assign().task.id for _ in range(4)]
+    assert again == [each.task.id for each in given]
+
+
 def test_streams_take_turns():
     """Two iterators of one loader at once: neither waits until the other has all it wants."""
     world = world_of(2, task_rows=1)

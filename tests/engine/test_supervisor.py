@@ -325,6 +325,20 @@ def test_a_late_process_is_killed_and_its_end_is_put_down_to_that(restart_late):
     assert lost.late and not lost.fenced
 
 
+def test_a_late_worker_elsewhere_is_killed_also_where_its_tasks_are_done_by_others():
+    """It says what it does later than one here, so it has a little longer."""
+    supervisor = made(timeout=4.0)
+    number, withdrawn = supervisor.arrived("far"), seen(task=7, beats=3)
+    now = 0.0
+    killed = []
+    while not killed:
+        now += supervisor.interval
+        for stall in supervisor.look(now, {number: withdrawn}):
+            killed += supervisor.confirm_stall(now, stall, withdrawn, "")
+    assert isinstance(killed[0], StallWarning) and killed[1:] == [KillWorker(number)]
+    assert 0 <= now - supervisor.interval - (4.0 + module.NEWS_SECONDS) <= supervisor.interval
+
+
 @pytest.mark.parametrize("restart_late", [False, True])
 def test_a_process_that_doesnt_end_is_fenced_in_time(restart_late):
     """With the task that it is in; another has its place, and its slots come back when its end is seen."""

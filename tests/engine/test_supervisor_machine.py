@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from loaderkit._engine.supervisor import (
+    NEWS_SECONDS,
     DropTasks,
     GiveUp,
     KillWorker,
@@ -59,7 +60,8 @@ class Modelled:
 
     @property
     def watched(self):
-        return self.state == "starting" or (self.state in ("ready", "retiring") and bool(self.tasks))
+        at_work = bool(self.tasks) or (self.elsewhere and self.at.task is not None)
+        return self.state == "starting" or (self.state in ("ready", "retiring") and at_work)
 
 
 class SupervisorMachine(RuleBasedStateMachine):
@@ -336,7 +338,8 @@ class SupervisorMachine(RuleBasedStateMachine):
         number = stall.worker
         worker, snapshot = self.workers[number], self.snapshot(number)
         decisions = self.supervisor.confirm_stall(self.now, stall, snapshot, "it waits")
-        if worker.at != stall.sign:
+        early = worker.elsewhere and stall.too_long and stall.seconds < self.timeout + NEWS_SECONDS
+        if worker.at != stall.sign or early:
             assert decisions == []
             return
         warning, *rest = decisions

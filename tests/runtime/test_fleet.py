@@ -110,7 +110,7 @@ def test_as_many_workers_as_are_wanted() -> None:
     """More and fewer; a keeper stays where it can, and one that has ended isn't started again once it is too many."""
     keepers = Listed()
     places = Places(keepers, "", 4)
-    for wanted, sizes in ((10, [4, 4, 2]), (13, [4, 4, 4, 1]), (9, [4, 4, 1]), (0, []), (4, [4])):
+    for wanted, sizes in ((10, [4, 4, 2]), (13, [4, 4, 2, 3]), (9, [4, 4, 1]), (0, []), (4, [4])):
         first = keepers.there[:2]
         places.resize(wanted)
         places.look(0.0)

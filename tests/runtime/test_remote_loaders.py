@@ -111,7 +111,7 @@ def kind(request: pytest.FixtureRequest) -> Iterator[str]:
     return request.param
 
 
-def test_workers_that_come_and_are_killed_change_no_byte(kind: str) -> None:
+def test_workers_that_come_and_are_killed_change_no_byte(kind: str, nightly: bool) -> None:
     """Keepers, their workers and ours are killed in the middle of tasks, and restored with other numbers of both."""
     with loader_of(kind, 1, PlainWorkers(3)) as loader, loader_of(kind, 0) as alone:
         twins = Twins(loader, alone)
@@ -121,6 +121,8 @@ def test_workers_that_come_and_are_killed_change_no_byte(kind: str) -> None:
             for pid in victims():
                 os.kill(pid, signal.SIGKILL)
             twins.steps_until(lambda before=before: twins.pool.state.lost > before, "a loss")
+        if not nightly:
+            return
         twins.steps_until(lambda: len(twins.crew.workers) == 3, "three workers again")
         for keeper in children(twins.fleet):
             os.kill(children(keeper)[0], signal.SIGKILL)  # a worker of it
@@ -182,6 +184,19 @@ def test_workers_elsewhere_outlive_a_pool() -> None:
 
 
 @pytest.mark.usefixtures("at_night")
+def test_the_latest_pool_of_a_loader_has_the_workers() -> None:
+    """The one before goes on with its own."""
+    with loader_of("rows", 1, PlainWorkers(2)) as loader, loader_of("rows", 0) as alone:
+        before = Twins(loader, alone)
+        before.steps_until(lambda: len(before.crew.workers) == 2, "two workers")
+        loader._shared_executor._executor = None  # as operations that were changed do
+        latest = Twins(loader, alone)
+        latest.steps_until(lambda: len(latest.crew.workers) == 2, "the same two")
+        assert before.pool is not latest.pool and not before.crew.workers and before.pool.state.lost == 0
+        before.step()
+
+
+@pytest.mark.usefixtures("at_night")
 def test_there_are_as_many_workers_elsewhere_as_there_should_be(caplog: pytest.LogCaptureFixture) -> None:
     """Those that are too many go without a word, and what they had is done; here there is one at least."""
     with loader_of("rows", 1, PlainWorkers(3, per_host=1)) as loader, loader_of("rows", 0) as alone:
@@ -202,6 +217,7 @@ class Fickle(lk.RangeDataSource):
         return {"pid": os.getpid()}
 
 
+@pytest.mark.usefixtures("at_night")
 def test_where_no_host_can_do_the_work_the_error_says_why() -> None:
     """Instead of a run that would never get what was asked for."""
     loader = lk.load(Fickle(0, 10**6, 1), worker_count=1, remote_workers=PlainWorkers(2))

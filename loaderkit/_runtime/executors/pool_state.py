@@ -9,8 +9,8 @@ Everything here is read and changed under `lock`, which is the executor's, with 
 - The pump looks at `streams` without it to choose how long to wait: a stream that is opened or closed meanwhile wakes
   it.
 
-A consumer waits on `changed`, whose lock is the same. Three things are done by the pump without the lock, because they
-take long: waiting for events, asking a worker what it does, and joining workers.
+A consumer waits on `changed`, whose lock is the same. What takes long is done by the pump without the lock: waiting for
+events, receiving rows of other machines and letting their workers in, asking a worker what it does, joining workers.
 """
 
 import contextlib

@@ -98,6 +98,7 @@ class Pump:
         self._crew = pool.crew
         self._door: int | None = None  # the descriptor by which workers of other machines come
         self._serve_at = 0.0
+        self._lost_door = False  # another pool of the loader has it, or the loader was closed
         self._idle_until = time.monotonic() + IDLE_SECONDS  # without a stream it ends then
         self._blocked: set[WorkerChannel] = set()  # those that are to be told more than their channels take
         self._retired: dict[int, Worker] = {}  # dismissed by themselves; they end soon
@@ -123,12 +124,14 @@ class Pump:
                 state.close()
         finally:
             self.ended.set()
+            if pool.closed:  # looked at behind the flag, as `stop` sets its own before it looks at this one
+                pool.release_recruiter()
 
     def _round(self) -> bool:
         """One round; whether another one follows. If not, the workers were dismissed, under the same lock."""
         pool, state = self._pool, self._state
         timeout = self._interval
-        if not state.streams:  # without the lock: see above
+        if not state.streams:  # without the lock, as pool_state.py says
             timeout = max(0.0, self._idle_until - time.monotonic())
         try:
             self._handle_events(min(timeout, _CREW_SECONDS) if self._door is not None else timeout)
@@ -183,7 +186,7 @@ class Pump:
     def _serve_door(self, knocked: bool) -> None:
         """Lets in workers of other machines. Without the lock: it computes what they prove."""
         crew, now = self._crew, time.monotonic()
-        if crew is None or not (knocked or now >= self._serve_at):
+        if crew is None or self._lost_door or not (knocked or now >= self._serve_at):
             return
         self._serve_at = now + _CREW_SECONDS
         if self._door is None:
@@ -191,14 +194,16 @@ class Pump:
             if self._door is not None:
                 self._selector.register(self._door, selectors.EVENT_READ, _DOOR)
         elif not crew.serve(now):
-            with contextlib.suppress(KeyError):  # another pool has it, or it is closed
-                self._selector.unregister(self._door)
+            self._selector.unregister(self._door)
+            self._lost_door = True
 
     def _look_after_crew(self) -> None:
         """Under the lock: workers of other machines that have come, and those that are gone or too slow."""
         crew, state = self._crew, self._state
         if crew is None or state.stopping or state.failed:
             return
+        if self._lost_door:
+            crew.let_go()  # the other pool needs them
         for worker in crew.hire(state):
             self._watch(worker)
         for worker in crew.look(state, time.monotonic()):
@@ -407,8 +412,6 @@ class Pump:
 
     def _end(self) -> None:
         pool, state = self._pool, self._state
-        if pool.closed:
-            pool.release_recruiter()
         try:
             self._join_workers()  # without the lock: a thread may be about to report its last task
         finally:

@@ -1,13 +1,14 @@
 """The workers of other machines in one pool, as far as its pump has to do with them.
 
-They come at any time, are asked each second whether they are there, lose tasks for which they take too long, and go at
-any time. What they are told of tasks, and tell, goes through the pump as with any worker behind a socket.
+They come at any time, are asked again and again whether they are there, lose tasks for which they take too long, and go
+at any time. What they are told of tasks, and tell, goes through the pump as with any worker behind a socket.
 """
 
 import logging
 import time
 from collections.abc import Callable, Mapping
 
+from loaderkit._base.system.limits import with_limits
 from loaderkit._base.system.numerics import other_numerics
 from loaderkit._runtime.remote.door import Offer
 from loaderkit._runtime.remote.recruiter import News, Recruiter
@@ -55,8 +56,6 @@ class RemoteCrew:
         self._description = described(program.source)
         self._level, self._numerics = level, numerics
         self._news = News()
-        self._had_any = False
-        self._keepers = -(-self.wanted // recruiter.wanted.settings()["per_host"])
         self._refusals = 0
         self._refused: set[str] = set()  # hosts
         self._look_at = self._looked = 0.0
@@ -87,7 +86,11 @@ class RemoteCrew:
             numerics=self._numerics,
         )
         self._attached, self._resized = True, time.monotonic()
-        return self.recruiter.attach(self, offer, self.wanted)
+        try:
+            return self.recruiter.attach(self, offer, self.wanted)
+        except OSError as error:
+            _log.warning("workers of other machines: %s; the workers here do all", with_limits(error))
+            return None
 
     def serve(self, now: float) -> bool:
         """Lets workers in, and keeps them for `hire`; False where another pool of the loader has the door now."""
@@ -104,6 +107,9 @@ class RemoteCrew:
         for connection, _ in self._news.arrivals:
             connection.close()
         self._news, self._attached = News(), False
+        if state.failed:
+            for worker in self.workers.values():
+                worker.kill()
         self.workers.clear()
         self.tell(state)
 
@@ -127,7 +133,6 @@ class RemoteCrew:
             state.worker_log.hired(worker.name, worker.number, replaces=False)
             self._warn_of_other_bits(worker, session.answer["numerics"])
             hired.append(worker)
-        self._had_any = self._had_any or bool(hired)
         for text in news.troubles:
             _log.warning("workers of other machines: %s", text)
         for why, host in news.refusals:
@@ -148,7 +153,8 @@ class RemoteCrew:
         first = host not in self._refused
         self._refused.add(host)
         self._refusals += 1
-        if not self._had_any and self._refusals >= self._keepers:
+        early = time.monotonic() < self._resized + _ARRIVE_SECONDS  # later a run doesn't end for it
+        if early and not self.recruiter.had_any and self._refusals >= self.wanted:
             state.give_up(RemoteWorkerError(f"no worker of another machine can be used; of {host}: {why}"))
         elif first:
             _log.warning("workers of other machines: host %s was refused: %s", host, why)
@@ -157,9 +163,8 @@ class RemoteCrew:
         """Those that have ended without an event, if it is time to look at them."""
         if now < self._look_at:
             return []
-        stopped = (
-            now - self._looked > 4 * _LOOK_SECONDS
-        )  # this process was, and hasn't read what came meanwhile
+        # Then this process was stopped, and hasn't read what came meanwhile.
+        stopped = now - self._looked > 2 * _LOOK_SECONDS
         self._looked, self._look_at = now, now + _LOOK_SECONDS
         for number, worker in self.workers.items():
             worker.tick(now)
@@ -169,6 +174,12 @@ class RemoteCrew:
         self.tell(state)
         self._warn_of_memory(state)
         return [worker for worker in self.workers.values() if not worker.open]
+
+    def let_go(self) -> None:
+        """None are wanted any more; what they have is done here."""
+        self.wanted = 0
+        for worker in self.workers.values():
+            worker.kill()
 
     def _warn_of_memory(self, state: PoolState) -> None:
         self._full = self._full + 1 if state.dispatcher.elsewhere_is_full else 0
@@ -187,8 +198,9 @@ class RemoteCrew:
 
     def tell(self, state: PoolState) -> None:
         """Tells the pace how much may be under way."""
-        workers = [worker.pace for worker in self.workers.values()]
-        tasks, latency = sum(each.tasks_ahead() for each in workers), sum(each.latency for each in workers)
+        workers = self.workers.values()
+        tasks = sum(worker.tasks_ahead() for worker in workers)
+        latency = sum(worker.pace.latency for worker in workers)
         state.pace.set_elsewhere(len(workers), tasks, latency)
 
     def resize(self, workers: int) -> None:

@@ -136,7 +136,7 @@ class RemoteWorker(WorkerChannel):
         return late
 
     def tick(self, now: float) -> None:
-        """Asks whether it is there, if that is due; to be called each second. now: on `time.monotonic`."""
+        """Asks whether it is there, if that is due; to be called twice a second. now: on `time.monotonic`."""
         if self._silence.is_over(now):
             self._lose("nothing was heard of it")
         elif now >= self._ping_at:
@@ -201,8 +201,9 @@ class RemoteWorker(WorkerChannel):
                 if len(body) != 8 + PAGE_NBYTES:
                     raise FrameError("a page of another size")
                 begun, self._page = wire.read_numbers(body[:8])[0], body[8:]
-                if begun:
-                    self.pace.rtt = (time.monotonic_ns() - begun) / 1e9
+                if begun:  # a PONG comes behind rows: the least says how long the way is
+                    passed = (time.monotonic_ns() - begun) / 1e9
+                    self.pace.rtt = min(passed, self.pace.rtt or passed)
             case frames.DOWN:
                 self._lose(body.decode(errors="replace"))
             case wire.NUMERICS | wire.REPLACEMENT_REQUESTED:

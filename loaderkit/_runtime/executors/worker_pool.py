@@ -96,7 +96,8 @@ class WorkerPool(Executor):
         if recruiter is not None:
             from . import remote_crew  # other pools don't need it
 
-            self.crew = remote_crew.RemoteCrew(recruiter, program, level, lambda: self.numerics)
+            own = weakref.proxy(self)  # the crew keeps no pool alive
+            self.crew = remote_crew.RemoteCrew(recruiter, program, level, lambda: own.numerics)
         self._tuner = None
         self._tune_at = 0.0
         if tuned:
@@ -277,6 +278,7 @@ class WorkerPool(Executor):
             self.wake()
             if state.thread is None:  # not started, or ended after an idle time
                 state.close()
+            if state.thread is None or state.ended.is_set():
                 self.release_recruiter()
 
     def release_recruiter(self) -> None:
@@ -343,7 +345,8 @@ class WorkerPool(Executor):
                 if self._supervisor.worker_ready(number):
                     self._dispatcher.ready(number)
             case NumericsKnown(digests):
-                self.numerics = digests | self.numerics
+                if self.crew is None or number not in self.crew.workers:  # others were compared as they came
+                    self.numerics = digests | self.numerics
             case SpaceRequested(task, attempt, nbytes):
                 slot = self._dispatcher.request_space(number, task, attempt, nbytes)
                 worker.grant_space(task, attempt, slot)

@@ -5,6 +5,7 @@ that is let in belongs to the caller from then on. Few may wait at a time, each 
 than some kilobytes before it has proved that it knows the secret.
 """
 
+import errno
 import logging
 import secrets
 import selectors
@@ -26,6 +27,7 @@ _MOST_WAITING = 64
 _SECONDS = 10.0  # for a connection to say what its host is
 _SET_UP_SECONDS = 60.0  # for its worker to be set up, and between two pieces of a program
 _WARNING_SECONDS = 60.0  # from one warning of wrong secrets to the next
+_DEAF_SECONDS = 1.0  # until a connection is accepted again, where there was no descriptor for one
 _CHUNK = 1 << 16
 
 _log = logging.getLogger("loaderkit")
@@ -86,6 +88,7 @@ class Door:
         self._offer: Offer | None = None
         self._guests: dict[socket.socket, _Guest] = {}
         self._warn_at = 0.0
+        self._deaf_until = 0.0  # for want of descriptors
         family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         with naming_limits("the port for workers on other hosts"), above_standard():
             self._listener = socket.create_server(address, family=family, backlog=2 * _MOST_WAITING)
@@ -119,9 +122,15 @@ class Door:
                 self._serve(key.data, mask, now)
         for guest in [guest for guest in self._guests.values() if now >= guest.until]:
             self._dismiss(guest)
+            if guest.handshake.told_facts:
+                why = f"its worker wasn't set up in {_SET_UP_SECONDS:.0f} s"
+                self._on_refusal(why, str(guest.handshake.facts.get("host", guest.host)))
+        if self._deaf_until and now >= self._deaf_until:
+            self._deaf_until = 0.0
+            self._listen()
 
     def _listen(self) -> None:
-        listens = self._offer is not None and len(self._guests) < _MOST_WAITING
+        listens = self._offer is not None and len(self._guests) < _MOST_WAITING and not self._deaf_until
         if listens and self._listener not in self._selector.get_map():
             self._selector.register(self._listener, selectors.EVENT_READ, None)
         elif not listens and self._listener in self._selector.get_map():
@@ -131,9 +140,17 @@ class Door:
         try:
             with above_standard():
                 connection, address = self._listener.accept()
-        except OSError:  # it has left again, or there is no descriptor for it
+        except OSError as error:
+            # It stays there to be accepted, and would wake the caller again and again.
+            if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                self._deaf_until = now + _DEAF_SECONDS
+                self._listen()
+            return  # else it has left again
+        try:
+            prepare(connection)
+        except OSError:  # it has left again
+            connection.close()
             return
-        prepare(connection)
         nonce = secrets.token_bytes(NONCE_NBYTES)
         handshake = TrainerHandshake(self._secret, nonce, self._welcome, self._judge)
         guest = _Guest(connection, str(address[0]), handshake, now + _SECONDS)

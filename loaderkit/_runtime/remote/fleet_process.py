@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import takewhile
 from typing import Any, Protocol
 
 from loaderkit._base.system.platform import dying_with_parent_thread
@@ -75,14 +74,15 @@ class Places:
         self._places: list[_Place] = []
 
     def resize(self, wanted: int) -> None:
-        """So many workers in all from now on; of the keepers, those stay that have the right number."""
-        sizes = [min(self._most, wanted - first) for first in range(0, wanted, self._most)]
-        pairs = zip(self._places, sizes, strict=False)
-        stay = sum(1 for _ in takewhile(lambda pair: pair[0].workers == pair[1], pairs))
-        for place in self._places[stay:]:
+        """So many workers in all from now on; of the keepers, the oldest stay that aren't too many."""
+        present = sum(place.workers for place in self._places)
+        while present > wanted:
+            place = self._places.pop()
+            present -= place.workers
             if place.keeper is not None:
                 self._keepers.end(place.keeper)
-        self._places[stay:] = map(_Place, sizes[stay:])
+        more = range(0, wanted - present, self._most)
+        self._places += [_Place(min(self._most, wanted - present - first)) for first in more]
 
     def look(self, now: float) -> list[str]:
         """Starts what is due, and gives what the user is told of those that have ended."""

@@ -54,6 +54,7 @@ class Recruiter:
         self._fleet: Fleet | None = None
         self._selector: selectors.DefaultSelector | None = None
         self._news = News()
+        self.had_any = False  # a worker was let in, once
         self._asked_to_close = self._closed = False
 
     def attach(self, owner: object, offer: Offer, workers: int) -> int | None:
@@ -156,6 +157,7 @@ class Recruiter:
         return self._door.address
 
     def _on_arrival(self, connection: socket.socket, session: Session) -> None:
+        self.had_any = True
         self._news.arrivals.append((connection, session))
 
     def _on_refusal(self, why: str, host: str) -> None:

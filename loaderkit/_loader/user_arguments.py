@@ -69,7 +69,8 @@ def _check_operations(settings: LoaderSettings) -> None:
 
 def remote_workers_of(workers: Any) -> RemoteWorkers | None:
     """Workers of other machines, or None."""
-    if workers is not None and not (hasattr(workers, "listen") and hasattr(workers, "settings")):
+    described = hasattr(workers, "listen") and hasattr(workers, "settings")
+    if workers is not None and (isinstance(workers, type) or not described):
         raise TypeError(
             f"remote_workers: expected lk.interop.ray.Workers(count) or None, got {workers!r:.80}"
         )

@@ -119,7 +119,7 @@ def test_a_state_of_another_number_of_streams_is_refused():
     """With both numbers."""
     state = iter(experimental.InterleaveIterDataset([numbers(3), numbers(2)], cycle_length=2)).get_state()
     iterator = iter(experimental.InterleaveIterDataset([numbers(3)] * 3, cycle_length=3))
-    with pytest.raises(ValueError, match="expected a state of 3 data sets or streams in turn, got one of 2"):
+    with pytest.raises(ValueError, match="expected one of 3 data sets or streams in turn, got one of 2"):
         iterator.set_state(state)
 
 

@@ -155,7 +155,7 @@ class PoolCounters:
     """The workers of an executor, at a snapshot.
 
     workers: those that live, by number. ended: what all that ended did together.
-    wanted: how many there should be; 0 without workers.
+    wanted: how many there should be, and of other machines those that are there; 0 without workers.
     places: by place what its worker did, and those before it that it replaced; their number is the place.
     lost: workers that died or were killed. repeated: tasks that were begun again after a loss.
     mapped: bytes of the shared memory; used: of its slots; leased: of batches that the user holds; copied: of batches

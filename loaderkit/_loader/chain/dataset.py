@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import FrozenInstanceError
 from functools import update_wrapper
@@ -26,8 +27,9 @@ import numpy.typing as npt
 
 from loaderkit._base.hints import refuse_foreign_step
 from loaderkit._base.numbers import at_least
-from loaderkit._loader.loader import DataLoader
+from loaderkit._loader.loader import DataLoader, settings_of
 from loaderkit._loader.options import LoaderOptions
+from loaderkit._loader.plan import repeats_order
 from loaderkit._source.protocol import RandomAccessDataSource
 from loaderkit.samplers.mixture_arguments import StagedWeights
 from loaderkit.sources.checked import check_source
@@ -95,7 +97,7 @@ class Dataset(Generic[T_co]):
     .take(2)                      elements  2       1 of 5
     """
 
-    __slots__ = ("_form", "_lines")
+    __slots__ = ("_form", "_iterated", "_lines")
 
     # Why it is no data source; read by _source/tables.py.
     instead_of_source = (
@@ -105,6 +107,7 @@ class Dataset(Generic[T_co]):
 
     _form: Form
     _lines: tuple[tuple[str, Form], ...]
+    _iterated: bool
 
     def __init__(self, source: RandomAccessDataSource[T_co] | Mapping[str, Any]) -> None:
         text = called("lk.Dataset", source)
@@ -114,6 +117,7 @@ class Dataset(Generic[T_co]):
     def _begin(self, form: Form, text: str, before: tuple[tuple[str, Form], ...] = ()) -> None:
         object.__setattr__(self, "_form", form)
         object.__setattr__(self, "_lines", (*before, (text, form)))
+        object.__setattr__(self, "_iterated", False)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise FrozenInstanceError(f"{name}: expected no change of a Dataset; each step gives a new one")
@@ -412,7 +416,15 @@ class Dataset(Generic[T_co]):
         )
 
     def __iter__(self) -> Iterator[T_co]:
-        return iter(self.loader())
+        loader = self.loader()
+        if self._iterated and repeats_order(settings_of(loader)):
+            warnings.warn(
+                "iterating again repeats the same shuffled order, for the chain has one epoch; write .repeat(), or "
+                "ds.loader().epoch(e) for the order of epoch e",
+                stacklevel=2,
+            )
+        object.__setattr__(self, "_iterated", True)
+        return iter(loader)
 
     def __len__(self) -> int:
         return len(self.loader(agree=False))

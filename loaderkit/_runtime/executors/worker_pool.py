@@ -396,7 +396,9 @@ class WorkerPool(Executor):
             return PoolCounters(())
         with self.lock:
             counters = self.state.counters()
-            return self._pool_counters(*counters, wanted=self.wanted, lost=self.state.lost)
+            elsewhere = 0 if self.crew is None else len(self.crew.workers)
+            wanted = self._supervisor.wanted + elsewhere
+            return self._pool_counters(*counters, wanted=wanted, lost=self.state.lost)
 
 
 _pools: weakref.WeakSet[WorkerPool] = weakref.WeakSet()  # of this process, for its forks

@@ -1,15 +1,18 @@
 """The process that has keepers started by Ray: one task each, which ends with this process."""
 
 import math
+import time
 from collections.abc import Callable
 from typing import Any
 
 from loaderkit._base.notes import text_of
 from loaderkit._runtime.remote.fleet_process import serve, told_of_end
 from loaderkit._runtime.remote.keeper import REFUSED
+from loaderkit.errors import ClusterError
 
 from .joined import joined
 
+_LOOK_SECONDS = 5.0  # from one look whether the cluster is the same to the next
 _NODE = "ray.io/node-id"  # a label that each node has
 
 
@@ -26,7 +29,8 @@ class RayKeepers:
     def __init__(self, settings: dict[str, Any]) -> None:
         self._ray = ray = joined(settings)
         self._secret, self._of_a_worker = settings["secret"], settings["options"]
-        here = ray.get_runtime_context().get_node_id()
+        self._here = here = ray.get_runtime_context().get_node_id()
+        self._look_at = 0.0
         self.host: str = next(node["NodeManagerAddress"] for node in ray.nodes() if node["NodeID"] == here)
         self._task = ray.remote(_function())
         self._running: list[Any] = []
@@ -52,6 +56,12 @@ class RayKeepers:
 
     def ended(self) -> list[tuple[Any, str]]:
         """Tasks that have ended, or were lost with their host."""
+        if time.monotonic() >= self._look_at:
+            self._look_at = time.monotonic() + _LOOK_SECONDS
+            if self._here not in [node["NodeID"] for node in self._ray.nodes()]:
+                raise ClusterError(
+                    "the cluster's head was started anew, and doesn't know what it was asked for"
+                )
         if not self._running:
             return []
         ready, self._running = self._ray.wait(self._running, num_returns=len(self._running), timeout=0)

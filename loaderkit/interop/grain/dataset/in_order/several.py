@@ -11,11 +11,12 @@ import numpy as np
 
 from loaderkit._base.notes import annotate
 from loaderkit._base.numbers import at_least
+from loaderkit.errors import StateError
 from loaderkit.interop.grain._installed import is_of_grain
 from loaderkit.interop.grain.dataset.iter_dataset import DatasetIterator, IterDataset
 from loaderkit.interop.grain.dataset.selecting import selected, weights_of
 
-from .step import CountingIterator, State, Step, StepIterator
+from .step import KEEP_WORKERS, CountingIterator, State, Step, StepIterator, fields_of
 from .threads import ThreadPrefetchDatasetIterator
 
 _AT_ONCE = 64  # elements of a mixture whose components are found together
@@ -215,10 +216,11 @@ class _InterleaveIterator(DatasetIterator):
         }
 
     def set_state(self, state: State) -> None:
-        numbers = state["iterators_in_use_indices"]
+        (numbers,) = fields_of(state, "iterators_in_use_indices")
         if len(numbers) != len(self._iterators):
-            raise ValueError(
-                f"expected a state of {len(self._iterators)} data sets or streams in turn, got one of {len(numbers)}"
+            raise StateError(
+                f"state: expected one of {len(self._iterators)} data sets or streams in turn, got one of "
+                f"{len(numbers)}; {KEEP_WORKERS}"
             )
         for slot, number in enumerate(numbers):
             its_state, ended = state["iterators_in_use_states"][slot], state["exhausted"][slot]

@@ -7,9 +7,21 @@ of several of its parent's, the state holds the parent's before the first of the
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from loaderkit.errors import StateError
 from loaderkit.interop.grain.dataset.iter_dataset import DatasetIterator, IterDataset
 
 State = dict[str, Any]
+KEEP_WORKERS = "MultiprocessingOptions(num_workers=W, worker_count=n) has W workers of Grain's in n processes"
+
+
+def fields_of(state: Any, *names: str) -> list[Any]:
+    """Fields of a state; StateError where it lacks one."""
+    if not isinstance(state, Mapping) or not state.keys() >= {*names}:
+        raise StateError(
+            f"state: expected an object with {', '.join(names)}, got {state!r:.120}: it is of other steps, or of "
+            f"another number of workers; {KEEP_WORKERS}"
+        )
+    return [state[name] for name in names]
 
 
 class StepIterator(DatasetIterator):
@@ -47,9 +59,10 @@ class CountingIterator(StepIterator):
         return {self._before_name: self._state_before(), **numbers}
 
     def set_state(self, state: State) -> None:
-        super().set_state(state[self._before_name])
-        for attribute, name in self._numbers.items():
-            setattr(self, attribute, state[name])
+        before, *numbers = fields_of(state, self._before_name, *self._numbers.values())
+        super().set_state(before)
+        for attribute, number in zip(self._numbers, numbers, strict=True):
+            setattr(self, attribute, number)
 
     def _state_before(self) -> State:
         return super().get_state()

@@ -173,16 +173,6 @@ def outcome(stream: Any) -> list[Any]:
 
 @settings(max_examples=60 * settings().max_examples // 25)
 @given(chains(), st.data())
-def test_a_second_loop_over_a_shuffled_chain_says_that_its_order_is_the_same():
-    """As a loader says it; a chain that goes on, or isn't shuffled, has nothing to say."""
-    once = lk.Dataset(range(6)).shuffle(seed=0)
-    first = list(once)
-    with pytest.warns(UserWarning, match=r"write \.repeat\(\)"):
-        assert list(once) == first
-    for chain in (lk.Dataset(range(6)), once.repeat(2)):
-        assert list(chain) == list(chain)
-
-
 def test_a_chain_gives_what_its_steps_mean(both, data):
     """Step by step, as a plain interpreter takes them: with any workers, and resumed at any step."""
     ds, naive = both
@@ -462,3 +452,13 @@ def test_a_step_is_looked_at_by_its_number():
         small[-4]
     with pytest.raises(TypeError, match=r"ds\[i\]: expected steps that keep the number"):
         small.filter(bool)[0]
+
+
+def test_a_second_loop_over_a_shuffled_chain_says_that_its_order_is_the_same():
+    """As a loader says it; a chain that goes on, or isn't shuffled, has nothing to say."""
+    once = lk.Dataset(range(6)).shuffle(seed=0)
+    first = list(once)
+    with pytest.warns(UserWarning, match=r"write \.repeat\(\)"):
+        assert list(once) == first
+    for chain in (lk.Dataset(range(6)), once.repeat(2)):
+        assert list(chain) == list(chain)

@@ -81,7 +81,7 @@ class FleetTrainer:
                 self.door.serve(now)
             for connection in [*self.arrived]:
                 with contextlib.suppress(BlockingIOError):
-                    if not connection.recv(1 << 16):
+                    if _has_ended(connection):
                         connection.close()
                         del self.arrived[connection]
 
@@ -89,6 +89,14 @@ class FleetTrainer:
     def keepers(self) -> set[int]:
         """The pids of those whose workers are here."""
         return {*self.arrived.values()}
+
+
+def _has_ended(connection: socket.socket) -> bool:
+    """Whether the other side is gone; BlockingIOError where it has nothing to say."""
+    try:
+        return not connection.recv(1 << 16)
+    except ConnectionError:
+        return True
 
 
 def ended(pidfds: Sequence[int]) -> bool:

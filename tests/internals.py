@@ -14,6 +14,11 @@ def executor_of(loader: lk.DataLoader) -> Any:
     return loader._shared_executor._executor
 
 
+def forget_executor(loader: lk.DataLoader) -> None:
+    """The next iterator gets another one, as where operations have changed; others keep theirs."""
+    loader._shared_executor._executor = None
+
+
 def worker_pids(loader: lk.DataLoader) -> list[int]:
     """The pids of a loader's worker processes."""
     workers = executor_of(loader)._supervisor.workers.values()

@@ -372,9 +372,10 @@ def test_what_is_chosen_of_shuffled_records_is_chosen_once():
     """Two parts have no record in common in any epoch, and the first is what the shuffle gives first."""
     shuffled = lk.Dataset(range(100)).shuffle(seed=0)
     first, second = shuffled[:20], shuffled[20:].shuffle(seed=1).repeat(3)
-    assert [*first] == [*shuffled][:20]
-    assert {*first}.isdisjoint(second) and len([*second]) == 240
-    assert [*shuffled.select([3, 1])] == [[*shuffled][3], [*shuffled][1]]
+    order = [*shuffled]
+    assert [*first] == order[:20]
+    assert {*order[:20]}.isdisjoint(second) and len([*second]) == 240
+    assert [*shuffled.select([3, 1])] == [order[3], order[1]]
 
 
 def test_what_is_chosen_of_many_shuffled_records_needs_no_table():

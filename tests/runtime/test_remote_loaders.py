@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from internals import executor_of, worker_pids
+from internals import executor_of, forget_executor, worker_pids
 from plain_fleet import PlainWorkers
 from runtime_loaders import row, same, until
 
@@ -189,7 +189,7 @@ def test_the_latest_pool_of_a_loader_has_the_workers() -> None:
     with loader_of("rows", 1, PlainWorkers(2)) as loader, loader_of("rows", 0) as alone:
         before = Twins(loader, alone)
         before.steps_until(lambda: len(before.crew.workers) == 2, "two workers")
-        loader._shared_executor._executor = None  # as operations that were changed do
+        forget_executor(loader)
         latest = Twins(loader, alone)
         latest.steps_until(lambda: len(latest.crew.workers) == 2, "the same two")
         assert before.pool is not latest.pool and not before.crew.workers and before.pool.state.lost == 0

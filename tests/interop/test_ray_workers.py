@@ -105,7 +105,7 @@ def test_workers_follow_the_cluster(at_night, nodes, monkeypatch):
         os.kill(killed, 9)
         trainer.until(lambda: len(trainer.keepers - first) == 1)
         settle(4, 2)
-        for wanted, keepers in ((2, 1), (3, 2), (4, 2)):
+        for wanted, keepers in ((2, 1), (3, 2), (4, 3), (2, 1), (4, 2)):
             trainer.fleet.resize(wanted)
             settle(wanted, keepers)
         tell(nodes, "kill")

@@ -32,6 +32,7 @@ from .worker_channel import WorkerChannel
 from .worker_log import error_of
 
 if TYPE_CHECKING:
+    from .remote_crew import RemoteCrew
     from .worker_pool import WorkerPool
 
 # How long workers without an iterator wait for the next one: a longer time keeps processes and their memory, a
@@ -156,10 +157,8 @@ class Pump:
         """Waits for events for so many seconds, and handles them."""
         pool, state = self._pool, self._state
         ready = self._selector.select(timeout)
-        for key, mask in ready:
-            if mask & selectors.EVENT_READ and isinstance(key.data, WorkerChannel):
-                key.data.receive()
-        self._serve_door(any(key.data is _DOOR for key, _ in ready))
+        if self._crew is not None:
+            self._hear_elsewhere(self._crew, ready)
         with pool.lock:
             if pool.poisoned:
                 return
@@ -183,10 +182,14 @@ class Pump:
                 self._look_for_ends()
                 state.changed.notify_all()  # now and then they look for themselves
 
-    def _serve_door(self, knocked: bool) -> None:
-        """Lets in workers of other machines. Without the lock: it computes what they prove."""
-        crew, now = self._crew, time.monotonic()
-        if crew is None or self._lost_door or not (knocked or now >= self._serve_at):
+    def _hear_elsewhere(self, crew: "RemoteCrew", ready: Sequence[tuple[selectors.SelectorKey, int]]) -> None:
+        """Receives rows of other machines, and lets workers of theirs in. Without the lock: both take long."""
+        knocked, now = False, time.monotonic()
+        for key, mask in ready:
+            knocked = knocked or key.data is _DOOR
+            if mask & selectors.EVENT_READ and isinstance(key.data, WorkerChannel):
+                key.data.receive()
+        if self._lost_door or not (knocked or now >= self._serve_at):
             return
         self._serve_at = now + _CREW_SECONDS
         if self._door is None:

@@ -91,7 +91,7 @@ class WorkerPool(Executor):
     ) -> None:
         # Before anything is opened that would have to be closed again.
         own_kind = process_kind(program, level) if kind == "process" else thread_kind(program)
-        self._recruiter, self._most = recruiter, workers
+        self._most = workers
         self.crew: RemoteCrew | None = None
         if recruiter is not None:
             from . import remote_crew  # other pools don't need it
@@ -283,8 +283,8 @@ class WorkerPool(Executor):
 
     def release_recruiter(self) -> None:
         """The loader ends: it needs no workers of other machines any more."""
-        if self._recruiter is not None:
-            self._recruiter.close()
+        if self.crew is not None:
+            self.crew.recruiter.close()
 
     def shut_down(self) -> None:
         """Ends pump and workers, and returns when they have ended."""

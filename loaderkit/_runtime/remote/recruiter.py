@@ -73,11 +73,12 @@ class Recruiter:
             if self._selector is None:
                 with naming_limits("the selector for workers on other machines"), above_standard():
                     self._selector = selectors.DefaultSelector()
-                self._fleet = Fleet(
+            if self._fleet is None:  # the system may have refused the one and given the other
+                fleet = Fleet(
                     self.wanted, self._secret, open_door=self._open_door, on_trouble=self._on_trouble
                 )
-                self._selector.register(self._fleet, selectors.EVENT_READ, None)
-            assert self._fleet is not None
+                self._selector.register(fleet, selectors.EVENT_READ, None)
+                self._fleet = fleet
             self._fleet.resize(workers)
             self._owner, self._offer, self._news = owner, offer, News()
             if self._door is not None:

@@ -210,6 +210,29 @@ STEPS: Mapping[str, str] = _of_each(
 )
 
 
+# argument of a step of a chain in other libraries -> what to write instead
+STEP_KEYWORDS: Mapping[str, str] = _of_each(
+    {
+        "buffer_size": "nothing: a shuffle orders whole epochs; .shuffle(window=8) reads by chunks",
+        "reshuffle_each_iteration reshuffle_each_epoch": "nothing: each epoch has an order of its own",
+        "generator rng": "seed=0",
+        "count": "num_epochs of .repeat(); .take() and .skip() take the number by position",
+        "batch_size": "size, the first argument of .batch()",
+        "drop_last": "drop_remainder=True",
+        "collate_fn": "batch_fn, which takes the list of rows as collate_fn does",
+        "map_func func fn transform predicate": "function, the first argument",
+        "num_parallel_calls deterministic num_workers num_proc": ".loader(worker_count=...)",
+        "batched": "nothing: a function behind .batch() gets whole batches",
+        "num_shards index": ".shard(shard_index, shard_count), or .loader(shard_options=lk.ShardByJaxProcess())",
+        "datasets": "parts, the first argument",
+        "probabilities probs": "weights={name: weight}",
+        "stop_on_empty_dataset stopping_strategy": 'when_exhausted="stop" for the end of the first part, "drop" for '
+        "that of all",
+        "filename cache_dir": "folder, the first argument of .cache()",
+    }
+)
+
+
 def refuse_foreign_keywords(callable_name: str, keywords: Mapping[str, Any]) -> None:
     """Raises TypeError for unknown keyword arguments, with our spelling of those that other libraries have.
 
@@ -223,8 +246,9 @@ def refuse_foreign_keywords(callable_name: str, keywords: Mapping[str, Any]) -> 
     """
     if not keywords:
         return
+    known = STEP_KEYWORDS if callable_name.startswith("Dataset.") else KEYWORDS
     complaints = [
-        f"has no argument {name}" + (f"; write instead: {KEYWORDS[name]}" if name in KEYWORDS else "")
+        f"has no argument {name}" + (f"; write instead: {known[name]}" if name in known else "")
         for name in keywords
     ]
     raise TypeError(f"{callable_name}() " + ". It ".join(complaints))

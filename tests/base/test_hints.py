@@ -5,7 +5,14 @@ import inspect
 import pytest
 
 import loaderkit as lk
-from loaderkit._base.hints import ATTRIBUTES, KEYWORDS, STEPS, foreign_attribute, refuse_foreign_keywords
+from loaderkit._base.hints import (
+    ATTRIBUTES,
+    KEYWORDS,
+    STEP_KEYWORDS,
+    STEPS,
+    foreign_attribute,
+    refuse_foreign_keywords,
+)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +74,7 @@ def test_a_name_of_another_package_gets_ours(name: str, ours: str | None) -> Non
 
 def test_every_entry_says_what_to_write() -> None:
     """No empty advice, and no name that stands for itself."""
-    for table in (KEYWORDS, ATTRIBUTES, STEPS):
+    for table in (KEYWORDS, STEP_KEYWORDS, ATTRIBUTES, STEPS):
         for name, advice in table.items():
             assert advice
             assert advice not in (name, f"lk.{name}")
@@ -86,6 +93,18 @@ def test_every_entry_says_what_to_write() -> None:
         (
             lambda: lk.load([1], transforms=[]),
             r"^load\(\) has no argument transforms; .* operations=\[\.\.\.\] of DataLoader or load$",
+        ),
+        (
+            lambda: lk.Dataset([1]).shuffle(buffer_size=9),  # type: ignore[call-arg]
+            r"^Dataset.shuffle\(\) has no argument buffer_size; write instead: nothing: a shuffle orders whole epochs",
+        ),
+        (
+            lambda: lk.Dataset([1]).map(str, num_parallel_calls=4),  # type: ignore[call-overload]
+            r"^Dataset.map\(\) has no argument num_parallel_calls; write instead: \.loader\(worker_count=\.\.\.\)$",
+        ),
+        (
+            lambda: lk.Dataset.mix({}, probabilities=[1]),  # type: ignore[call-arg]
+            r"^Dataset.mix\(\) has no argument probabilities; write instead: weights=\{name: weight\}$",
         ),
         (lambda: lk.load([1], colour=2), r"^load\(\) has no argument colour$"),
         (lk.load, r"^load\(\) missing 1 required positional argument: 'source'$"),

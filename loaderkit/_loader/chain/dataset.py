@@ -25,7 +25,7 @@ from typing import (
 import numpy as np
 import numpy.typing as npt
 
-from loaderkit._base.hints import refuse_foreign_step
+from loaderkit._base.hints import refuse_foreign_step, refusing_foreign_arguments
 from loaderkit._base.numbers import at_least
 from loaderkit._loader.loader import DataLoader, settings_of
 from loaderkit._loader.options import LoaderOptions
@@ -148,6 +148,7 @@ class Dataset(Generic[T_co]):
     def map(self, function: Map) -> Dataset[Any]: ...
     @overload
     def map(self, function: Callable[[T_co], U]) -> Dataset[U]: ...
+    @refusing_foreign_arguments
     def map(self, function: Callable[[T_co], U] | Map) -> Dataset[U] | Dataset[Any]:
         """One element of each; a function of one element, or a Map."""
         return self._with(Map, function)
@@ -156,6 +157,7 @@ class Dataset(Generic[T_co]):
     def random_map(self, function: RandomMap) -> Dataset[Any]: ...
     @overload
     def random_map(self, function: Callable[[T_co, np.random.Generator], U]) -> Dataset[U]: ...
+    @refusing_foreign_arguments
     def random_map(
         self, function: Callable[[T_co, np.random.Generator], U] | RandomMap
     ) -> Dataset[U] | Dataset[Any]:
@@ -169,10 +171,12 @@ class Dataset(Generic[T_co]):
     def map_with_index(self, function: MapWithIndex) -> Dataset[Any]: ...
     @overload
     def map_with_index(self, function: Callable[[int, T_co], U]) -> Dataset[U]: ...
+    @refusing_foreign_arguments
     def map_with_index(self, function: Callable[[int, T_co], U] | MapWithIndex) -> Dataset[U] | Dataset[Any]:
         """One element of each and its place in the stream; a function of (index, element), or a MapWithIndex."""
         return self._with(MapWithIndex, function)
 
+    @refusing_foreign_arguments
     def filter(self, function: Callable[[T_co], bool | np.bool_] | Filter) -> Dataset[T_co]:
         """The elements for which a function is true."""
         return self._with(Filter, function)
@@ -183,6 +187,7 @@ class Dataset(Generic[T_co]):
     def flat_map(
         self, function: Callable[[T_co], Iterable[U]], *, max_fan_out: int | None = None
     ) -> Dataset[U]: ...
+    @refusing_foreign_arguments
     def flat_map(
         self, function: Callable[[T_co], Iterable[U]] | FlatMap, *, max_fan_out: int | None = None
     ) -> Dataset[U] | Dataset[Any]:
@@ -193,12 +198,14 @@ class Dataset(Generic[T_co]):
     def window(self, size: Window) -> Dataset[Any]: ...
     @overload
     def window(self, size: int, function: Callable[[list[T_co]], Iterable[U]]) -> Dataset[U]: ...
+    @refusing_foreign_arguments
     def window(
         self, size: int | Window, function: Callable[[list[T_co]], Iterable[U]] | None = None
     ) -> Dataset[U] | Dataset[Any]:
         """What a function makes of each `size` consecutive elements, or a Window."""
         return self._with(Window, size, function=function)
 
+    @refusing_foreign_arguments
     def window_shuffle(self, size: int) -> Dataset[T_co]:
         """The elements of each `size` consecutive ones in another order, where a shuffle of records isn't enough."""
         return self._with(WindowShuffle, size)
@@ -207,6 +214,7 @@ class Dataset(Generic[T_co]):
         """Rows of `length` tokens of the documents as they come; the options of lk.Pack, or a Pack."""
         return self._with(Pack, length, **options)
 
+    @refusing_foreign_arguments
     def batch(
         self,
         size: int | Batch,
@@ -245,6 +253,7 @@ class Dataset(Generic[T_co]):
 
     # --- order --------------------------------------------------------------------------------------------------------
 
+    @refusing_foreign_arguments
     def shuffle(self, seed: int | None = None, *, window: int | None = None, lanes: int = 1) -> Dataset[T_co]:
         """Each epoch in an order of its own.
 
@@ -256,6 +265,7 @@ class Dataset(Generic[T_co]):
         form = self._form.shuffled(seed, window, lanes)
         return self._then(form, "shuffle", seed=seed, window=window, lanes=None if lanes == 1 else lanes)
 
+    @refusing_foreign_arguments
     def repeat(self, num_epochs: int | None = None) -> Dataset[T_co]:
         """So many epochs, without end if not given."""
         return self._then(self._form.repeated(num_epochs), "repeat", num_epochs)
@@ -266,16 +276,19 @@ class Dataset(Generic[T_co]):
 
     # --- which records ------------------------------------------------------------------------------------------------
 
+    @refusing_foreign_arguments
     def take(self, count: int) -> Dataset[T_co]:
         """The first ones, of batches the first steps; of shuffled records those of epoch 0, in its order."""
         count = at_least("count", count, 1)
         return self._then(self._form.sliced("take", slice(count)), "take", count)
 
+    @refusing_foreign_arguments
     def skip(self, count: int) -> Dataset[T_co]:
         """All but the first ones."""
         count = at_least("count", count, 0)
         return self._then(self._form.sliced("skip", slice(count, None)), "skip", count)
 
+    @refusing_foreign_arguments
     def shard(self, shard_index: int, shard_count: int) -> Dataset[T_co]:
         """Every `shard_count`-th record from `shard_index` on; the part of a process is `loader(shard_options=)`."""
         count = at_least("shard_count", shard_count, 1)
@@ -283,10 +296,12 @@ class Dataset(Generic[T_co]):
         form = self._form.sliced("shard", slice(first, None, count))
         return self._then(form, "shard", first, count)
 
+    @refusing_foreign_arguments
     def select(self, record_keys: npt.ArrayLike | range) -> Dataset[T_co]:
         """The records of these places, (n,) ints, in their order."""
         return self._then(self._form.selected(record_keys), "select", record_keys)
 
+    @refusing_foreign_arguments
     def cache(
         self, folder: str | os.PathLike[str] | None = None, *, limit: int | str | None = None
     ) -> Dataset[T_co]:
@@ -297,6 +312,7 @@ class Dataset(Generic[T_co]):
     # --- several ------------------------------------------------------------------------------------------------------
 
     @_OfParts
+    @refusing_foreign_arguments
     def mix(
         parts: Mapping[str, AnyPart],  # noqa: N805 - the same
         weights: StagedWeights | None = None,
@@ -331,6 +347,7 @@ class Dataset(Generic[T_co]):
         return _made(form, called("lk.Dataset.mix", chains, **options, lanes=None if lanes == 1 else lanes))
 
     @_OfParts
+    @refusing_foreign_arguments
     def interleave(
         parts: Sequence[AnyPart] | Mapping[str, AnyPart],  # noqa: N805
         *,
@@ -352,6 +369,7 @@ class Dataset(Generic[T_co]):
         return _made(form, called("lk.Dataset.interleave", chains, **options))
 
     @_OfParts
+    @refusing_foreign_arguments
     def concat(
         parts: Sequence[Dataset[U]] | Mapping[str, Dataset[U]],  # noqa: N805
     ) -> Dataset[U]:
@@ -365,6 +383,7 @@ class Dataset(Generic[T_co]):
         return _made(joined.concatenated(), called("lk.Dataset.concat", chains))
 
     @_OfParts
+    @refusing_foreign_arguments
     def zip(
         parts: Sequence[AnyPart] | Mapping[str, AnyPart],  # noqa: N805
         *,

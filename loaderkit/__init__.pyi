@@ -52,6 +52,8 @@ from .sources import ZipDataSource as ZipDataSource
 from .sources.balanced import balance as balance
 from .sources.interleaved import interleave as interleave
 from .sources.mixed import mix as mix
+from .sources.random_split import k_fold as k_fold
+from .sources.random_split import random_split as random_split
 from .transforms import AsTuple as AsTuple
 from .transforms import Batch as Batch
 from .transforms import Filter as Filter

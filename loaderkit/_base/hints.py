@@ -117,8 +117,8 @@ ATTRIBUTES: Mapping[str, str] = _of_each(
         "TensorDataset": "lk.ArrayDataSource",
         "ConcatDataset concatenate_datasets": "lk.ConcatDataSource",
         "Subset": "lk.SubsetDataSource",
-        "random_split": "order = np.random.default_rng(0).permutation(len(source)), then "
-        "lk.SubsetDataSource(source, order[:n]) and lk.SubsetDataSource(source, order[n:])",
+        "train_test_split": "lk.random_split(source, [0.8, 0.2], seed=0)",
+        "KFold StratifiedKFold GroupKFold": "lk.k_fold(source, 5, seed=0), with stratify= or groups=",
         "RandomSampler": "lk.IndexSampler(num_records, shuffle=True, seed=0)",
         "SubsetRandomSampler": "lk.samplers.KeysSampler(indices, shuffle=True, seed=0, num_epochs=1), passed as "
         "sampler=",

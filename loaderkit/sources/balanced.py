@@ -11,15 +11,14 @@ import numpy.typing as npt
 
 from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.hints import refusing_foreign_arguments
-from loaderkit._base.numbers import as_array
 from loaderkit._order.mixing import component_seed
 from loaderkit._order.mixture.shares import Weight
 from loaderkit._order.sharding import Sharding
-from loaderkit._source.record_key import short_repr
 from loaderkit.samplers import KeysSampler, MixedSampler
 from loaderkit.samplers.protocol import checked_seed
 
 from .checked import require_methods
+from .labels import checked_labels
 
 _Source = TypeVar("_Source")
 
@@ -88,23 +87,7 @@ def balance(
 
 def _grouped(labels: Any, source: Any) -> tuple[list[str], list[npt.NDArray[np.intp]]]:
     """The names of the classes, and the record keys of each, ascending."""
-    advice = "give an int or a string for each record"
-    if callable(labels) or isinstance(labels, str):
-        raise TypeError(
-            f"labels: expected one for each record, got {_short(labels)}; write [record['label'] for record in source]"
-        )
-    array = as_array(labels)
-    if array.ndim != 1:
-        raise ValueError(f"labels: expected one dimension, got {_short(labels)}; {advice}")
-    if len(array) != len(source):
-        raise ValueError(
-            f"labels: expected one for each of the {len(source)} records of {short_repr(source)}, got {len(array)}; "
-            f"{advice}"
-        )
-    if not len(array):
-        raise ValueError("labels: expected one or more, got none; an empty source can't be sampled")
-    if array.dtype.kind not in "iuU":
-        raise TypeError(f"labels: expected ints or strings, got an array of {array.dtype}; {advice}")
+    array = checked_labels(labels, source)
     classes, numbers, counts = np.unique(array, return_inverse=True, return_counts=True)
     keys = np.argsort(numbers, kind="stable")
     return [str(label) for label in classes.tolist()], np.split(keys, np.cumsum(counts)[:-1])

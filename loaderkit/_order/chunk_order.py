@@ -64,6 +64,22 @@ class ChunkOrder:
             record_keys[piece] = steps.records(places, own)
         return record_keys
 
+    def positions_of(self, record_keys: Int64Array, epoch: int, key: np.uint64) -> Int64Array:
+        """The way back of a call: the position of each record in one epoch, (k,) int64.
+
+        record_keys: (k,) int64 in [0, n). epoch: with epoch * n below 2**63. key: the epoch's.
+
+        >>> order = ChunkOrder(n=10, chunk=3, window=2, lanes=1, batch=1)
+        >>> order.positions_of(np.array([8, 7, 1]), 0, np.uint64(5))
+        array([0, 1, 2])
+        """
+        positions = np.empty(record_keys.shape, np.int64)
+        steps = _EpochSteps.of(self, np.array([epoch]), np.array([key], np.uint64))
+        for low in range(0, record_keys.size, _PIECE):
+            piece = slice(low, low + _PIECE)
+            positions[piece] = steps.positions_of(record_keys[piece])
+        return positions
+
     def windows_of(
         self, record_keys: Int64Array, epoch: int, key: np.uint64
     ) -> tuple[Int64Array, Int64Array, Int64Array]:
@@ -145,8 +161,25 @@ class _EpochSteps:
         count = -(-self.n // self.chunk)
         return permute(chunks, owners, count, self.chunk_keys) * self.chunk + (places - chunks * self.chunk)
 
+    def positions_of(self, record_keys: Int64Array) -> Int64Array:
+        """The position of each record, where there is one epoch."""
+        lanes, turns, sizes = self._shuffled_turns(record_keys)
+        numbers = turns // self.reach
+        windows = _WindowSelection.of(None, lanes, numbers)
+        keys = fold_arrays(self.keys, _WINDOW, windows.lanes.view(np.uint64), windows.numbers.view(np.uint64))
+        firsts = numbers * self.reach
+        sizes = np.minimum(sizes[windows.lanes] - windows.numbers * self.reach, self.reach)
+        return self._positions(lanes, firsts + windows.permuted(turns - firsts, sizes, keys, back=True))
+
     def windows_of(self, record_keys: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
         """The lanes and the first and last positions of the windows of records, where there is one epoch."""
+        lanes, turns, sizes = self._shuffled_turns(record_keys)
+        firsts = turns // self.reach * self.reach
+        lasts = np.minimum(firsts + self.reach, sizes[lanes]) - 1
+        return lanes, self._positions(lanes, firsts), self._positions(lanes, lasts)
+
+    def _shuffled_turns(self, record_keys: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
+        """The lane of each record, its turn before windows are shuffled, and the turns of all lanes; of one epoch."""
         chunks = record_keys // self.chunk
         places = unpermute(chunks, None, -(-self.n // self.chunk), self.chunk_keys) * self.chunk
         places += record_keys - chunks * self.chunk
@@ -156,9 +189,7 @@ class _EpochSteps:
         starts = self._before(every, ends) - self._before(every, self.phases)
         sizes = self._count(every, ends) - self._count(every, self.phases)
         lanes = np.searchsorted(starts + sizes, places, "right").astype(np.int64, copy=False)
-        firsts = (places - starts[lanes]) // self.reach * self.reach
-        lasts = np.minimum(firsts + self.reach, sizes[lanes]) - 1
-        return lanes, self._positions(lanes, firsts), self._positions(lanes, lasts)
+        return lanes, places - starts[lanes], sizes
 
     def _positions(self, lanes: Int64Array, turns: Int64Array) -> Int64Array:
         """The position of each turn of a lane, where there is one epoch."""
@@ -217,10 +248,13 @@ class _WindowSelection:
         """The value of each index's window."""
         return values if self.owners is None else values[self.owners]
 
-    def permuted(self, within: Int64Array, sizes: Int64Array, keys: UInt64Array) -> Int64Array:
-        """The place of each index in its window, by the order of the window's key."""
+    def permuted(
+        self, within: Int64Array, sizes: Int64Array, keys: UInt64Array, *, back: bool = False
+    ) -> Int64Array:
+        """The place of each index in its window, by the order of the window's key; `back`, the way back."""
+        moved = unpermute if back else permute
         if self.owners is None or sizes.min() == sizes.max():
-            return permute(within, self.owners, int(sizes[0]), keys)
+            return moved(within, self.owners, int(sizes[0]), keys)
         permuted = np.empty(within.shape, np.int64)
         alike, of_window = np.unique(sizes, return_inverse=True)
         kinds = of_window[self.owners]
@@ -229,5 +263,5 @@ class _WindowSelection:
             if here.size:  # a window that no index is in may have no records
                 some = np.flatnonzero(of_window == kind)
                 owners = np.searchsorted(some, self.owners[here])
-                permuted[here] = permute(within[here], owners, size, keys[some])
+                permuted[here] = moved(within[here], owners, size, keys[some])
         return permuted

@@ -47,7 +47,8 @@ class InterleaveOrder:
         slot_count = min(cycle_length, len(lengths))
         self._block = block
         full, rest = np.divmod(lengths, block)
-        self._opened, slots = _openings(full + 1, slot_count)
+        self._opened, self._slots = _openings(full + 1, slot_count)
+        slots = self._slots
         rounds, slots, weights, sources = _events(self._opened, slots, full, rest, block)
         self._plan_stretches(rounds, weights)
         self._height = (slot_count - 1).bit_length()
@@ -94,6 +95,30 @@ class InterleaveOrder:
             nodes = 2 * nodes + right
         sources = self._sources[self._starts[nodes] + events - 1]
         return sources, (rounds - self._opened[sources]) * self._block + rest
+
+    def places_of(self, sources: Int64Array, records: Int64Array) -> Int64Array:
+        """The way back of a call: the place that reads each record of a source, (k,) int64.
+
+        >>> InterleaveOrder(np.array([3, 1, 2]), cycle_length=2, block=1).places_of(
+        ...     np.array([0, 1, 2]), np.array([2, 0, 1])
+        ... )
+        array([3, 1, 5])
+        """
+        turns = records // self._block
+        rounds, slots = self._opened[sources] + turns, self._slots[sources]
+        stretches = np.searchsorted(self._rounds, rounds, side="right") - 1
+        places: Int64Array = (
+            self._places[stretches] + (rounds - self._rounds[stretches]) * self._each_round[stretches]
+        )
+        places += records - turns * self._block
+        # Down the tree to the slot; records of left halves that it isn't in come before it in the round.
+        events = self._events[stretches]
+        for height, level in zip(range(self._height, 0, -1), self._levels):
+            last = self._starts[slots >> height << height] + events - 1
+            right = (slots >> (height - 1)) & 1 == 1
+            places += np.where(right, level.weights[last], 0)
+            events = np.where(right, events - level.counts[last], level.counts[last])
+        return places
 
 
 def _openings(visits: Int64Array, slot_count: int) -> tuple[Int64Array, Int64Array]:

@@ -196,3 +196,7 @@ class ChunkSampler(EpochSampler):
         order = ChunkOrder(self.num_records, self.chunk, self.window, self.lanes, self.batch or 1)
         keys = fold_each(self.seed, epochs.view(np.uint64))
         return order(positions, epochs, owners, keys)
+
+    def _unshuffled(self, record_keys: Int64Array, epoch: int) -> Int64Array:
+        order = ChunkOrder(self.num_records, self.chunk, self.window, self.lanes, self.batch or 1)
+        return order.positions_of(record_keys, epoch, fold_each(self.seed, np.array([epoch], np.uint64))[0])

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.numbers import at_least
 from loaderkit._order.mixing import fold_each
-from loaderkit._order.permutation import MAX_RECORDS, Int64Array, distinct_of, permute
+from loaderkit._order.permutation import MAX_RECORDS, Int64Array, distinct_of, permute, unpermute
 from loaderkit._order.sharding import Sharding, check_sharding
 
 from .bulk import BulkSampler
@@ -57,6 +57,23 @@ class EpochSampler(BulkSampler):
             return positions
         distinct, owners = distinct_of(epochs)
         return self._shuffled(positions, distinct, owners)
+
+    def positions_of(self, record_keys: npt.ArrayLike, epoch: int) -> Int64Array:
+        """The place of each key in the order of an epoch, (n,) int64; -1 for a key that no epoch reads.
+
+        record_keys: (n,) ints. epoch: 0 or more; its place p is index `epoch * num_records + p`.
+
+        >>> sampler = IndexSampler(8, shuffle=True, seed=0)
+        >>> sampler.positions_of(sampler.record_keys(range(8, 12)), 1), sampler.positions_of([8], 1)
+        (array([0, 1, 2, 3]), array([-1]))
+        """
+        keys = np.asarray(record_keys, np.int64)
+        found = np.full(keys.shape, -1, np.int64)
+        here = np.flatnonzero((keys >= 0) & (keys < self.num_records))
+        found[here] = (
+            self._unshuffled(keys[here], at_least("epoch", epoch, 0)) if self.shuffle else keys[here]
+        )
+        return found
 
     @property
     def random_parts(self) -> list[range]:
@@ -97,6 +114,10 @@ class EpochSampler(BulkSampler):
     def _shuffled(self, positions: Int64Array, epochs: Int64Array, owners: Int64Array | None) -> Int64Array:
         keys = fold_each(cast(int, self.seed), epochs.view(np.uint64))
         return permute(positions, owners, self.num_records, keys)
+
+    def _unshuffled(self, record_keys: Int64Array, epoch: int) -> Int64Array:
+        key = fold_each(cast(int, self.seed), np.array([epoch], np.uint64))
+        return unpermute(record_keys, None, self.num_records, key)
 
     def _normalise(self, *, shuffle: object = False) -> None:
         records = at_least(

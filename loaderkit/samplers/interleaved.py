@@ -87,6 +87,18 @@ class InterleavedSampler(ArraySampler):
         sources, records = self._order(ArraySampler.record_keys(self, indices))
         return self._firsts[sources] + records
 
+    def positions_of(self, record_keys: npt.ArrayLike, epoch: int) -> Int64Array:
+        """The place of each key in an epoch, (n,) int64, the same in each; -1 for a key that none reads.
+
+        >>> InterleavedSampler([3, 1, 2], cycle_length=2, num_epochs=1).positions_of([3, 2, 6], 0)
+        array([ 1,  3, -1])
+        """
+        found = ArraySampler.positions_of(self, record_keys, epoch)
+        here = np.flatnonzero(found >= 0)
+        sources = np.searchsorted(self._firsts, found[here], "right") - 1
+        found[here] = self._order.places_of(sources, found[here] - self._firsts[sources])
+        return found
+
     def fingerprint(self) -> dict[str, object]:
         """What a saved state keeps of this sampler, as JSON values: of the lengths their number and a digest.
 

@@ -31,6 +31,7 @@ from . import mixture_arguments as arguments
 from .bulk import BulkSampler
 from .component_keys import ComponentKeys
 from .mixture_arguments import StagedWeights
+from .optional import indices_of, within
 from .protocol import (
     ENDLESS,
     Sampler,
@@ -295,6 +296,29 @@ class MixedSampler(BulkSampler):
                 here = np.flatnonzero(components == number)
                 ordinals[here] %= length
         return self._keys.of(components, self._lanes.locals_of(ordinals, lanes))
+
+    def indices_of(self, record_keys: npt.ArrayLike, start: int, stop: int) -> tuple[Int64Array, Int64Array]:
+        """The indices in [start, stop) that read some keys, ascending, as `samplers.optional.indices_of` says.
+
+        >>> from loaderkit.samplers import IndexSampler
+        >>> sampler = MixedSampler({"a": IndexSampler(5), "b": IndexSampler(9)}, weights={"a": 1, "b": 2})
+        >>> sampler.indices_of([0, 5], 0, 20)
+        (array([1, 0, 1, 0]), array([ 0,  1, 14, 16]))
+        """
+        keys, stop = np.asarray(record_keys, np.int64), min(stop, self._limit)
+        whichs, found = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        turn, end = self._lanes.turns_around(start, stop)
+        for run, first, until in self._runs.between(turn, end):
+            begun, taken = run.taken_at(first), run.taken_at(until)
+            for name, sampler in self.components.items():
+                low, high = (self.lanes * counts.get(name, 0) for counts in (begun, taken))
+                if low == high:
+                    continue
+                which, locals_ = indices_of(sampler, keys - self.offsets[name], low, high)
+                ordinals, lanes = np.divmod(locals_, self.lanes)
+                whichs.append(which)
+                found.append(self._lanes.indices_of(run.turns_of(name, ordinals), lanes))
+        return within(np.concatenate(whichs), np.concatenate(found), start, stop)
 
     def fingerprint(self) -> dict[str, object]:
         """What a saved state keeps of this sampler, as JSON values; a state keeps the stages beside it.

@@ -7,11 +7,16 @@ class inherits beside a `__getitem__` that it replaced, is of another order than
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from loaderkit._base.numbers import at_least
 from loaderkit._order.permutation import MAX_RECORDS, Int64Array
 
 from .mixture_arguments import consecutive_offsets
-from .protocol import Sampler, defines
+from .protocol import Sampler, defines, epoch_length_of, length_of, record_keys_of
+
+_SCANNED = 1 << 16  # indices of a sampler that is asked for all keys at once
 
 
 class Components(NamedTuple):
@@ -106,6 +111,74 @@ def window_of(sampler: Sampler) -> tuple[int, int]:
     (3, 2)
     """
     return _number(sampler, "window") or 0, _number(sampler, "chunk") or 0
+
+
+def positions_of(sampler: Sampler) -> Callable[[npt.ArrayLike, int], Int64Array] | None:
+    """The sampler's `positions_of(record_keys, epoch)`; None where it doesn't say where an epoch reads a key.
+
+    >>> from loaderkit.samplers import IndexSampler, WeightedSampler
+    >>> positions_of(IndexSampler(3))([2, 9], 0), positions_of(WeightedSampler([1, 2], seed=0)) is None
+    (array([ 2, -1]), True)
+    """
+    return _method(sampler, "positions_of") if epoch_length_of(sampler) is not None else None
+
+
+def indices_of(
+    sampler: Sampler, record_keys: npt.ArrayLike, start: int, stop: int
+) -> tuple[Int64Array, Int64Array]:
+    """The indices in [start, stop) at which keys are read, ascending, and which key each reads.
+
+    By the sampler's own `indices_of`, else by its `positions_of` for each epoch; one without both is asked for the keys
+    of all these indices.
+
+    Args:
+        sampler: any.
+        record_keys: (n,) ints.
+        start, stop: ints from 0 on; indices behind the sampler's end aren't looked at.
+
+    Gives (m,) int64 places of the keys in record_keys, and (m,) int64 indices.
+
+    >>> from loaderkit.samplers import IndexSampler
+    >>> indices_of(IndexSampler(5), [4, 1], 0, 12)
+    (array([1, 0, 1, 0, 1]), array([ 1,  4,  6,  9, 11]))
+    """
+    keys = np.asarray(record_keys, np.int64)
+    if (own := _method(sampler, "indices_of")) is not None:
+        which, found = own(keys, start, stop)
+        return which, found
+    length = length_of(sampler)
+    stop = stop if length is None else min(stop, length)
+    whichs, indices = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    if (find := positions_of(sampler)) is not None:
+        each = epoch_length_of(sampler)
+        assert each is not None
+        for epoch in range(start // each, -(-stop // each)):
+            places = np.asarray(find(keys, epoch))
+            whichs.append(np.flatnonzero(places >= 0))
+            indices.append(places[whichs[-1]] + epoch * each)
+    else:
+        order = np.argsort(keys, kind="stable")
+        ascending = keys[order]
+        for low in range(start, stop, _SCANNED):
+            some = np.arange(low, min(low + _SCANNED, stop))
+            read = record_keys_of(sampler, some)
+            firsts, lasts = (np.searchsorted(ascending, read, side) for side in ("left", "right"))
+            counts = lasts - firsts
+            begins = np.cumsum(counts) - counts
+            whichs.append(order[np.arange(counts.sum()) + np.repeat(firsts - begins, counts)])
+            indices.append(np.repeat(some, counts))
+    return within(np.concatenate(whichs), np.concatenate(indices), start, stop)
+
+
+def within(which: Int64Array, indices: Int64Array, start: int, stop: int) -> tuple[Int64Array, Int64Array]:
+    """Those of the indices in [start, stop), ascending, with what belongs to each.
+
+    >>> within(np.array([0, 1, 2]), np.array([7, 3, 9]), 0, 9)
+    (array([1, 0]), array([3, 7]))
+    """
+    here = np.flatnonzero((indices >= start) & (indices < stop))
+    here = here[np.argsort(indices[here], kind="stable")]
+    return which[here], indices[here]
 
 
 def endless_of(sampler: Sampler) -> Sampler:

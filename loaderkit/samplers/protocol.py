@@ -48,6 +48,9 @@ class Sampler(Protocol):
     `lanes: int`, `batch: int`: each step of all hosts, of `batch` indices, has so many equal parts of their own chunks.
     `components: dict[str, Sampler]`, with `offsets: dict[str, int]`, what is added to the keys of each: what it mixes.
     `component_numbers(indices) -> int64 (n,)`: the place in `components` of the one that each index reads.
+    `positions_of(record_keys, epoch) -> int64 (n,)`: the place of each key in the order of an epoch, index epoch *
+    (`epoch_length` or `num_records`) + place, -1 for one that it doesn't read. Or `indices_of(record_keys, start,
+    stop)`, as `MixedSampler.indices_of`. They say where a record is read without a look at each index.
     `part_lengths: int64 (k,)`: the records of each source, one behind the other, that it reads in turns.
 
     >>> class Backwards:

@@ -15,7 +15,15 @@ from loaderkit._order.sharding import Sharding
 
 from .bulk import BulkSampler
 from .mixed import fingerprint_with_stages
-from .optional import batch_of, components_of, lanes_of, next_uses_of, part_lengths_of, window_of
+from .optional import (
+    batch_of,
+    components_of,
+    indices_of,
+    lanes_of,
+    next_uses_of,
+    part_lengths_of,
+    window_of,
+)
 from .protocol import (
     ENDLESS,
     Sampler,
@@ -84,6 +92,17 @@ class SliceSampler(BulkSampler):
         [2, 8]
         """
         return record_keys_of(self.sampler, self._checked(indices) + self.start)
+
+    def indices_of(self, record_keys: npt.ArrayLike, start: int, stop: int) -> tuple[Int64Array, Int64Array]:
+        """The indices in [start, stop) that read some keys, as `samplers.optional.indices_of` says.
+
+        >>> from loaderkit.samplers import SequentialSampler
+        >>> SliceSampler(SequentialSampler(9), 2, None).indices_of([8, 1], 0, 7)
+        (array([0]), array([6]))
+        """
+        stop = min(stop, self._limit)
+        which, found = indices_of(self.sampler, record_keys, start + self.start, stop + self.start)
+        return which, found - self.start
 
     def fingerprint(self) -> dict[str, object]:
         """What a saved state keeps of this sampler, as JSON values.

@@ -71,6 +71,12 @@ def test_a_plan_has_the_rows_of_its_twin(lengths, row, how, long, block, seed):
     assert plan.long_documents == sum(length > row for length in lengths)
     assert plan.read_factor == sum(lengths[d] for pieces in expected for d, *_ in pieces) / sum(kept)
     assert plan.fill == sum(kept) / (len(plan) * row)
+    asked = [int(each) for each in np.random.default_rng(1).integers(0, len(lengths) + 3, 6)]
+    which, in_rows = plan.rows_of(asked)
+    found = [
+        (k, n) for n, pieces in enumerate(expected) for d, *_ in pieces for k in range(6) if asked[k] == d
+    ]
+    assert sorted(zip(which.tolist(), in_rows.tolist())) == sorted(found)
 
 
 def lognormal(count):
@@ -222,7 +228,11 @@ def test_blocks_follow_the_order(how):
     plain = lk.plan_packing(lengths[keys], 2048, how=how, block=64)
     assert rows_of(ordered) == [[(keys[d], start, n) for d, start, n in row] for row in rows_of(plain)]
     assert ordered.fingerprint() != plain.fingerprint()
+    assert {*ordered.rows_of([7])[1].tolist()} == {
+        n for n, row in enumerate(rows_of(ordered)) if 7 in (d for d, *_ in row)
+    }
     some = lk.plan_packing(lengths, 2048, how=how, order=lk.samplers.KeysSampler([7, 3], num_epochs=1))
+    assert some.rows_of([5, 3])[0].tolist().count(1) == sum(d == 3 for row in rows_of(some) for d, *_ in row)
     assert {document for row in rows_of(some) for document, *_ in row} == {3, 7}
 
 

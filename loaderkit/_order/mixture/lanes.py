@@ -37,6 +37,17 @@ class Lanes:
         batches = turns // rows
         return batches * self.batch + lanes * rows + (turns - batches * rows)
 
+    def turns_around(self, start: int, stop: int) -> tuple[int, int]:
+        """The first turn and the one behind the last that any lane has for indices in [start, stop), or more.
+
+        >>> Lanes(count=2, batch=4).turns_around(5, 9)
+        (2, 6)
+        """
+        if self.count == 1:
+            return start, stop
+        rows = self.batch // self.count
+        return start // self.batch * rows, -(-stop // self.batch) * rows
+
     def locals_of(self, ordinals: Int64Array, lanes: Int64Array | int) -> Int64Array:
         """The index in a component's own stream, whose lanes take turns, of each record of a lane."""
         return ordinals if self.count == 1 else ordinals * self.count + lanes

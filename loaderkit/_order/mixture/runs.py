@@ -183,6 +183,14 @@ class MixtureRuns:
             yield run, order[begin:until]
             begin = until
 
+    def between(self, first: int, stop: int) -> Iterator[tuple[MixtureRun, int, int]]:
+        """The runs of the turns [first, stop), each with the first and the end of those of them that are in it."""
+        while first < stop:
+            run, end = self._with_end(first)
+            until = stop if end is None else min(end, stop)
+            yield run, first, until
+            first = until
+
     def at(self, turn: int) -> MixtureRun:
         """The run that a turn is in; the last one for a turn behind the end."""
         return self._with_end(turn)[0]

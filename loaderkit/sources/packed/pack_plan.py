@@ -21,6 +21,7 @@ from loaderkit._order.packing.block import (
     unpack_pieces,
 )
 from loaderkit._order.permutation import Int64Array
+from loaderkit.samplers.optional import indices_of, within
 from loaderkit.samplers.protocol import Sampler, record_keys_of
 from loaderkit.sources.shared_arrays import SharedColumns
 
@@ -212,6 +213,51 @@ class PackPlan:
             parts = zip(planned, starts, rules.row, strict=True)
             tokens = [np.minimum(np.maximum(lengths - start, 0), row) for lengths, start, row in parts]
         return RowPieces(documents, self._by_feature(starts), self._by_feature(tokens), counts)
+
+    def rows_of(self, documents: npt.ArrayLike) -> tuple[Int64Array, Int64Array]:
+        """The rows with pieces of documents: of each piece the place of its document in `documents`, and its row.
+
+        Only the blocks of these documents are decoded, once each; (m,) int64 each, row by row.
+
+        Args:
+            documents: (n,) ints, record keys; one that the plan doesn't have, or that has no piece, has no row.
+
+        >>> import loaderkit as lk
+        >>> plan = lk.plan_packing([3, 9, 4], 4)
+        >>> which, rows = plan.rows_of([2, 1])
+        >>> which.tolist().count(1), sorted(rows.tolist()) == sorted(set(rows.tolist()))
+        (3, True)
+        """
+        which, places = self._places_of(np.asarray(documents, np.int64))
+        self._words.check()
+        (words,), size = self._words.arrays, self._settings.block
+        blocks = places // size
+        wanted = np.unique(blocks)
+        if not self._all_good:
+            self._check_blocks(wanted)
+        ends = np.searchsorted(blocks, wanted, "right").tolist()
+        found = [np.empty((2, 0), np.int64)]
+        begin = 0
+        for block, end in zip(wanted.tolist(), ends):
+            first, last = int(self._first_words[block]) + FRAME_WORDS, int(self._first_words[block + 1])
+            rows = int(self._num_rows[block])
+            firsts = words[first : first + rows + 1].astype(np.int64)
+            pieces, _ = unpack_pieces(words[last - int(firsts[-1]) : last])
+            inside = places[begin:end] - block * size  # ascending
+            low, high = (np.searchsorted(inside, pieces, side) for side in ("left", "right"))
+            counts = high - low  # a document may be asked for twice
+            at = np.arange(counts.sum()) + np.repeat(begin + low - (np.cumsum(counts) - counts), counts)
+            row = np.repeat(np.repeat(np.arange(rows), np.diff(firsts)), counts)
+            found.append(np.stack([which[at], row + self._first_rows[block]]))
+            begin = end
+        whole = np.concatenate(found, axis=1)
+        return whole[0], whole[1]
+
+    def _places_of(self, documents: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """Which documents were packed, and their places in the order in which they were, ascending."""
+        if self._order is not None:
+            return indices_of(self._order, documents, 0, self.num_documents)
+        return within(np.arange(documents.size), documents, 0, self.num_documents)
 
     def document_lengths(self, documents: npt.ArrayLike) -> Int64Array:
         """The lengths that documents were planned with: (n,) record keys in, (n,) or (n, features) int64 out.

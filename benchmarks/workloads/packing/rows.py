@@ -47,9 +47,14 @@ def measure(contender: Contender, size: Size, *, mean: int) -> Metrics:
     tokens, offsets = data(mean, size)
     open_batches = _grain if contender.peer == "grain" else _planned
     with closing(open_batches(tokens, offsets, contender)) as batches:
-        _take(batches, size.seconds / 2)
-        count, seconds = _take(batches, size.seconds)
-    return {PER_SECOND: count * BATCH / seconds}
+        return {PER_SECOND: rate_of(batches, size)}
+
+
+def rate_of(batches: Iterator[Any], size: Size) -> float:
+    """Rows a second of batches of `BATCH` rows, after a warm-up of half the time."""
+    _take(batches, size.seconds / 2)
+    count, seconds = _take(batches, size.seconds)
+    return count * BATCH / seconds
 
 
 def _take(batches: Iterator[Any], window: float) -> tuple[int, float]:

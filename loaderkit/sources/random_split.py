@@ -103,20 +103,19 @@ def _checked_shares(sizes: Any, source: Any) -> list[Fraction]:
                 f"sizes[{place}]: expected a number above 0, got {_short(size)}; write [0.8, 0.2]"
             )
         given.append(Fraction(size) if isinstance(size, Fraction) else Fraction(str(size)))
-    total = len(source)
+    together = sum(given, Fraction())
     if all(isinstance(size, int | np.integer) for size in sizes):
-        if sum(given) != total:
+        if together != len(source):
             raise ValueError(
-                f"sizes: expected numbers of records that are {total} together, as {short_repr(source)} has, got "
-                f"{_short(list(sizes))} of sum {sum(given)}; for the rest give one part more"
+                f"sizes: expected numbers of records that are {len(source)} together, as {short_repr(source)} has, got "
+                f"{_short(list(sizes))} of sum {together}; for the rest give one part more"
             )
-        return [size / total for size in given]
-    if abs(sum(given) - 1) > _ROUNDING:
+    elif not 1 - _ROUNDING < together < 1 + _ROUNDING:
         raise ValueError(
-            f"sizes: expected fractions of sum 1, got {_short(list(sizes))} of sum {float(sum(given)):.6g}; for the "
-            "rest give one part more"
+            f"sizes: expected fractions of sum 1, got {_short(list(sizes))} of sum {float(together):.6g}; for the rest "
+            "give one part more"
         )
-    return [size / sum(given) for size in given]
+    return [size / together for size in given]
 
 
 def _parts(source: Any, sizes: Any, seed: int, stratify: Any, groups: Any) -> list[Int64Array]:

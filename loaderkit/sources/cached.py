@@ -17,12 +17,13 @@ from loaderkit._source.record_key import check_key, check_keys, short_repr
 from loaderkit._source.version import version_of
 
 from .checked import require_methods
+from .exclusion import OfDocuments, excluding
 from .kept_records import FolderOfRecords, MemoryOfRecords
 
 _log = logging.getLogger("loaderkit")
 
 
-class CachedDataSource(SourceAdvice, Closing):
+class CachedDataSource(SourceAdvice, OfDocuments, Closing):
     """A source's records, each read from it once and then kept, as bytes: for those that are slow to read or decode.
 
     With a folder they are kept there for all processes of this machine and for later runs, also after one was killed;
@@ -108,6 +109,14 @@ class CachedDataSource(SourceAdvice, Closing):
                     self._folder,
                     str(error),  # a handler that keeps the error would keep the files open
                 )
+
+    def excluding(self, documents: Any) -> Any:
+        """The source's records without some documents, which are read past the cache.
+
+        Args:
+            documents: keys of `documents`.
+        """
+        return excluding(self._source, documents)
 
     def name(self, record_key: SupportsIndex) -> str | None:
         """The name that the source gives the record, None where it gives none.

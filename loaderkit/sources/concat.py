@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import partial
 from operator import call
+from reprlib import repr as _short
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -26,6 +28,7 @@ from loaderkit._source.optional import (
 from loaderkit._source.protocol import holds_own_objects, read_record, read_records
 from loaderkit._source.record_key import check_key, check_keys
 
+from .exclusion import NONE, documents_of, excluding, rows_excluded
 from .parts import calls_of_parts, parts_of, parts_repr
 
 _MOST_SMALL = 1 << 16  # places that fit in uint16
@@ -260,6 +263,57 @@ class ConcatDataSource:
         from loaderkit._storage.cache.joint_feed import JointChunkFeed
 
         return JointChunkFeed(feeds, self._ends)
+
+    @property
+    def documents(self) -> ConcatDataSource:
+        """The documents of all sources, one source after the other, with their names."""
+        found = [documents_of(source) for source in self._sources]
+        return ConcatDataSource(found if self.names is None else dict(zip(self.names, found)))
+
+    def rows_excluded(self, documents: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The records with nothing left, and those that lose a part, as keys of this source.
+
+        Args:
+            documents: keys of `documents` that are left out; where the sources have names a mapping of keys of each
+                one's own documents by name.
+        """
+        gone, touched = [NONE], [NONE]
+        for source, start, theirs in zip(self._sources, self._starts, self._documents_of_each(documents)):
+            if theirs is not None:
+                of_source = rows_excluded(source, theirs)
+                gone.append(of_source[0] + start)
+                touched.append(of_source[1] + start)
+        return np.concatenate(gone), np.concatenate(touched)
+
+    def excluding(self, documents: Any) -> ConcatDataSource:
+        """The same records without some documents.
+
+        Args:
+            documents: as `rows_excluded` takes them.
+        """
+        made = copy(self)
+        made._sources = tuple(
+            source if theirs is None else excluding(source, theirs)
+            for source, theirs in zip(self._sources, self._documents_of_each(documents))
+        )
+        made._open()
+        return made
+
+    def _documents_of_each(self, documents: Any) -> list[Any]:
+        """Those of each source; None for one that loses none."""
+        if self.names is None:
+            ends = np.cumsum([len(documents_of(source)) for source in self._sources])
+            keys = np.unique(check_keys(documents, int(ends[-1]), self))
+            parts = np.split(keys, keys.searchsorted(ends[:-1]))
+            return [part - start if len(part) else None for part, start in zip(parts, [0, *ends[:-1]])]
+        if not isinstance(documents, Mapping):
+            raise TypeError(
+                f"documents: expected keys by the names {list(self.names)}, got {_short(documents)}; write "
+                f"{{{self.names[0]!r}: keys}}"
+            )
+        if strange := [name for name in documents if name not in self.names]:
+            raise ValueError(f"documents: expected names among {list(self.names)}, got {strange[0]!r}")
+        return [documents.get(name) for name in self.names]
 
     def name(self, record_key: SupportsIndex) -> str | None:
         """The name that the record's own source gives it, None where it gives none.

@@ -18,11 +18,12 @@ from loaderkit._source.record_key import check_key, check_keys, short_repr
 from loaderkit.errors import NoResultError
 
 from .checked import require_methods
+from .exclusion import OfDocuments
 
 _MOST_OF_NAME = 80  # characters
 
 
-class MapDataSource(SourceAdvice):
+class MapDataSource(SourceAdvice, OfDocuments):
     """A function's results on the records of a source.
 
     A `Map` of the loader does the same for all records; this is for one source of several, which then have records of

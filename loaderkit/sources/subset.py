@@ -29,7 +29,10 @@ from loaderkit.samplers.protocol import Sampler, record_keys_of
 from loaderkit.samplers.protocol import fingerprint_of as sampler_fingerprint_of
 
 from .checked import require_methods
+from .exclusion import OfDocuments, rows_excluded
 from .shared_arrays import SharedArrays
+
+_AT_ONCE = 1 << 20  # keys looked at at once, 8 MB; a limit of memory
 
 
 class _KeyTable:
@@ -90,7 +93,7 @@ class SampledKeys:
         return f"{self._indices!r} of {canonical(sampler_fingerprint_of(self._sampler))}"
 
 
-class SubsetDataSource(SourceAdvice):
+class SubsetDataSource(SourceAdvice, OfDocuments):
     """The chosen records of another source.
 
     Args:
@@ -171,6 +174,25 @@ class SubsetDataSource(SourceAdvice):
         """The chunks of the records, as the source has them; None where it has no cache."""
         feed = getattr(self._source, "chunk_feed", None)
         return None if feed is None else feed.of_keys(self._source_keys)
+
+    def rows_excluded(self, documents: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The records with nothing left, and those that lose a part, as keys of this source.
+
+        Args:
+            documents: keys of `documents` that are left out.
+        """
+        gone, touched = rows_excluded(self._source, documents)
+        return self._places_of(gone), self._places_of(touched)
+
+    def _places_of(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
+        if isinstance(self._keys, range):
+            places, rest = np.divmod(keys - self._keys.start, self._keys.step)
+            return np.sort(places[(rest == 0) & (places >= 0) & (places < len(self))])
+        parts = [keys[:0]]
+        for begin in range(0, len(self), _AT_ONCE):
+            some = np.arange(begin, min(begin + _AT_ONCE, len(self)))
+            parts.append(some[np.isin(self._source_keys(some), keys)])
+        return np.concatenate(parts)
 
     @property
     def take(self) -> Callable[..., Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -92,6 +93,33 @@ class RowPieces(NamedTuple):
     starts: Int64Array
     lengths: Int64Array
     counts: Int64Array
+
+    def without(self, documents: Int64Array) -> RowPieces:
+        """The pieces that aren't of some documents; a row with nothing left keeps its first one, without tokens.
+
+        Args:
+            documents: (m,) int64 record keys, ascending.
+
+        >>> pieces = RowPieces(*map(np.array, ([7, 3, 3], [0, 0, 4], [2, 4, 1], [2, 1])))
+        >>> [values.tolist() for values in pieces.without(np.array([3]))]
+        [[7, 3], [0, 4], [2, 0], [1, 1]]
+        """
+        kept = ~_among(self.documents, documents)
+        if kept.all():
+            return self
+        ends = self.counts.cumsum()
+        left = np.add.reduceat(kept, ends - self.counts, dtype=np.int64)
+        empty = (ends - self.counts)[left == 0]
+        kept[empty] = True
+        lengths = self.lengths.copy()
+        lengths[empty] = 0
+        return RowPieces(self.documents[kept], self.starts[kept], lengths[kept], np.maximum(left, 1))
+
+
+def _among(values: Int64Array, ascending: Int64Array) -> npt.NDArray[np.bool_]:
+    """Which of the values are in an ascending array: no sort of it, as np.isin makes at each call."""
+    found: npt.NDArray[np.bool_] = ascending.searchsorted(values) < ascending.searchsorted(values, "right")
+    return found
 
 
 class PackPlan:
@@ -229,6 +257,47 @@ class PackPlan:
         (3, True)
         """
         which, places = self._places_of(np.asarray(documents, np.int64))
+        found = [np.empty((2, 0), np.int64)]
+        for part, inside, first_row, firsts, pieces in self._blocks_of(places):
+            low, high = (np.searchsorted(inside, pieces, side) for side in ("left", "right"))
+            counts = high - low  # a document may be asked for twice
+            at = np.arange(counts.sum()) + np.repeat(part.start + low - (np.cumsum(counts) - counts), counts)
+            rows = np.repeat(np.repeat(np.arange(len(firsts) - 1), np.diff(firsts)), counts)
+            found.append(np.stack([which[at], rows + first_row]))
+        whole = np.concatenate(found, axis=1)
+        return whole[0], whole[1]
+
+    def rows_excluded(self, documents: npt.ArrayLike) -> tuple[Int64Array, Int64Array]:
+        """The rows with no piece but of some documents, and the others with such pieces; ascending, (n,) int64 each.
+
+        Args:
+            documents: as `rows_of` takes them.
+
+        >>> import loaderkit as lk
+        >>> lk.plan_packing([3, 1, 4], 4).rows_excluded([0, 2])
+        (array([0]), array([1]))
+        """
+        gone, touched = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        _, places = self._places_of(np.asarray(documents, np.int64))
+        for _, inside, first_row, firsts, pieces in self._blocks_of(places):
+            marks = np.zeros(self._settings.block, np.bool_)
+            marks[inside] = True
+            # A sum over the pieces of each row, which has one or more.
+            lost = np.add.reduceat(marks[pieces], firsts[:-1], dtype=np.int64)
+            some = np.flatnonzero(lost)
+            whole = lost[some] == np.diff(firsts)[some]
+            gone.append(some[whole] + first_row)
+            touched.append(some[~whole] + first_row)
+        return np.concatenate(gone), np.concatenate(touched)
+
+    def _blocks_of(
+        self, places: Int64Array
+    ) -> Iterator[tuple[slice, Int64Array, int, Int64Array, Int64Array]]:
+        """The blocks with rows that have some of the places, which ascend.
+
+        Of each: which of the places are there, and these counted from the block's first; its first row; the number of
+        each row's first piece, and of all pieces; the place of each piece's document in the block.
+        """
         self._words.check()
         (words,), size = self._words.arrays, self._settings.block
         blocks = places // size
@@ -236,22 +305,14 @@ class PackPlan:
         if not self._all_good:
             self._check_blocks(wanted)
         ends = np.searchsorted(blocks, wanted, "right").tolist()
-        found = [np.empty((2, 0), np.int64)]
-        begin = 0
-        for block, end in zip(wanted.tolist(), ends):
-            first, last = int(self._first_words[block]) + FRAME_WORDS, int(self._first_words[block + 1])
-            rows = int(self._num_rows[block])
+        for block, begin, end in zip(wanted.tolist(), [0, *ends], ends):
+            first, last = self._first_words[block : block + 2].tolist()
+            first, rows = first + FRAME_WORDS, int(self._num_rows[block])
             firsts = words[first : first + rows + 1].astype(np.int64)
-            pieces, _ = unpack_pieces(words[last - int(firsts[-1]) : last])
-            inside = places[begin:end] - block * size  # ascending
-            low, high = (np.searchsorted(inside, pieces, side) for side in ("left", "right"))
-            counts = high - low  # a document may be asked for twice
-            at = np.arange(counts.sum()) + np.repeat(begin + low - (np.cumsum(counts) - counts), counts)
-            row = np.repeat(np.repeat(np.arange(rows), np.diff(firsts)), counts)
-            found.append(np.stack([which[at], row + self._first_rows[block]]))
-            begin = end
-        whole = np.concatenate(found, axis=1)
-        return whole[0], whole[1]
+            if rows:
+                pieces, _ = unpack_pieces(words[last - int(firsts[-1]) : last])
+                part = slice(begin, end)
+                yield part, places[part] - block * size, int(self._first_rows[block]), firsts, pieces
 
     def _places_of(self, documents: Int64Array) -> tuple[Int64Array, Int64Array]:
         """Which documents were packed, and their places in the order in which they were, ascending."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from reprlib import repr as _short
 from typing import Any, SupportsIndex
 
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from loaderkit._base.numbers import at_least
+from loaderkit._order.array_digest import digest_of
 from loaderkit._order.packing.row_leaves import Names, RowLayout, row_leaves
 from loaderkit._order.permutation import Int64Array
 from loaderkit._source.content import sampled_keys
@@ -18,9 +20,10 @@ from loaderkit._source.optional import CallAdvice, lacking
 from loaderkit._source.protocol import holds_own_objects
 from loaderkit._source.record_key import check_key, check_keys, short_repr
 from loaderkit.sources.checked import require_methods
+from loaderkit.sources.shared_arrays import SharedColumns
 
 from .documents import DocumentReader, PackedFeature
-from .pack_plan import PackPlan
+from .pack_plan import PackPlan, RowPieces
 
 _CHECKED_DOCUMENTS = 1024  # of a token source, when the source is made; each is compared when it is read, too
 # What a source of tokens in one array has, as a TokenDataSource: its runs are written straight into batches.
@@ -79,6 +82,7 @@ class PackedDataSource(CallAdvice):
                 f"plan: expected what lk.plan_packing gives, got {_short(plan)}; write lk.plan_packing(lengths, length)"
             )
         self._source, self._plan, self._pad = source, plan, pad
+        self._excluded: SharedColumns | None = None  # documents that rows lack, ascending
         self._tokens: Any = source if _has_tokens(source) else None
         self._features = _features_of(source, plan, feature)
         self._names = row_leaves([one.name for one in self._features], names, mask, targets=bool(targets))
@@ -155,7 +159,7 @@ class PackedDataSource(CallAdvice):
         columns = dict(zip(self._leaves, out, strict=True))
         if not len(keys):
             return columns
-        pieces = self._plan.rows(keys)
+        pieces = self._pieces(keys)
         documents, starts, lengths = pieces.documents, feature.of(pieces.starts), feature.of(pieces.lengths)
         begins, ends = source.bounds(documents)
         self._check_lengths(documents, ends - begins)
@@ -166,7 +170,7 @@ class PackedDataSource(CallAdvice):
 
     def _read(self, keys: Int64Array) -> list[dict[str, NDArray[Any]]]:
         """Rows of any source; those of tokens may differ in dtype."""
-        pieces = self._plan.rows(keys)
+        pieces = self._pieces(keys)
         parts = self._documents.pieces(pieces, self._plan.document_lengths(pieces.documents))
         columns: dict[str, Iterable[NDArray[Any]]] = {}
         for number, feature in enumerate(self._features):
@@ -182,6 +186,36 @@ class PackedDataSource(CallAdvice):
                 target, target_ids, _ = self._names.targets
                 columns[target] = [_targets(*row, self._pad) for row in zip(tokens, others[target_ids])]
         return [dict(zip(self._leaves, rows)) for rows in zip(*(columns[n] for n in self._leaves))]
+
+    def _pieces(self, keys: ArrayLike) -> RowPieces:
+        pieces = self._plan.rows(keys)
+        return pieces if self._excluded is None else pieces.without(self._excluded.arrays[0])
+
+    @property
+    def documents(self) -> Any:
+        """The source of the documents."""
+        return self._source
+
+    def rows_excluded(self, documents: ArrayLike) -> tuple[Int64Array, Int64Array]:
+        """The rows with nothing left, and those that lose a piece, where documents are left out; ascending.
+
+        Args:
+            documents: (n,) ints, record keys of the documents; IndexError for one that isn't there.
+        """
+        return self._plan.rows_excluded(check_keys(documents, len(self._source), self._source))
+
+    def excluding(self, documents: ArrayLike) -> PackedDataSource:
+        """The same rows without the pieces of some documents: the others move up, the rest is padding.
+
+        Args:
+            documents: (n,) ints, record keys of the documents; IndexError for one that isn't there.
+        """
+        made = copy(self)
+        keys = np.unique(check_keys(documents, len(self._source), self._source))
+        if self._excluded is not None:
+            keys = np.union1d(self._excluded.arrays[0], keys)
+        made._excluded = SharedColumns([keys])
+        return made
 
     def _check_lengths(self, documents: Int64Array, lengths: Int64Array) -> None:
         (feature,) = self._features
@@ -208,7 +242,7 @@ class PackedDataSource(CallAdvice):
         Args:
             record_key: int in [0, len(source)); IndexError otherwise.
         """
-        documents = self._plan.rows([check_key(record_key, len(self), self)]).documents.tolist()
+        documents = self._pieces([check_key(record_key, len(self), self)]).documents.tolist()
         more = ", ..." if len(documents) > _SHOWN else ""
         return f"documents {', '.join(map(str, documents[:_SHOWN]))}{more}"
 
@@ -222,6 +256,7 @@ class PackedDataSource(CallAdvice):
             "pad": self._pad,
             "plan": self._plan.fingerprint(),
             "source": fingerprint_of(self._source),
+            **({} if self._excluded is None else {"excluded": digest_of(self._excluded.arrays[0])}),
         }
 
     def __repr__(self) -> str:

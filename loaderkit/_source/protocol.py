@@ -12,6 +12,8 @@ A record_key is a row of the source, from 0 to len(source) - 1. The optional met
   the user gave no `ReadOptions(num_threads=...)`. Local sources have 0 or none, remote ones 4.
 * `chunk_records: int`: how many consecutive records are read together, about 1 MiB of them; for `ChunkSampler.over`.
 * `check_random_reads()`: raises ValueError where single records cost so much that a random order is refused.
+* `documents`, `rows_excluded(documents)`, `excluding(documents)`: of records that are made of documents of another
+  source, some of which may be left out; `sources/exclusion.py` says more.
 * `fingerprint() -> dict`: what a saved state compares, JSON values only; the same data gives the same dict in every
   process and on every machine.
 """

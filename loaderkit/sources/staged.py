@@ -26,7 +26,7 @@ from .exclusion import excluding
 
 
 class StagedDataSource(SourceAdvice):
-    """The rows of a source, and those of its stages, in which documents are left out: `_order.stage_keys` says the keys.
+    """The rows of a source, and those of its stages, which lack documents; `_order.stage_keys` says the keys.
 
     A plain key reads the source itself, by one comparison more; its length, advice and fingerprint are the source's.
 
@@ -73,7 +73,9 @@ class StagedDataSource(SourceAdvice):
         """Many records in one call; only where the source has `__getitems__`, else an AttributeError."""
         return partial(self._read_many, offered(self, "__getitems__", many_reader(self._source)))
 
-    def _read_many(self, plain: Callable[[Sequence[int]], Sequence[Any]], keys: Sequence[int]) -> Sequence[Any]:
+    def _read_many(
+        self, plain: Callable[[Sequence[int]], Sequence[Any]], keys: Sequence[int]
+    ) -> Sequence[Any]:
         if not len(keys) or max(keys) < MOST_ROWS:
             return plain(keys)
         records: list[Any] = [None] * len(keys)

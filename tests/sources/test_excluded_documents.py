@@ -24,7 +24,7 @@ def corpus_of(lengths, first):
 
 
 def naive_rows(corpus, plan, documents):
-    """Each row's tokens, segment ids, positions and mask without the documents, and how many pieces it loses and has."""
+    """Each row's tokens, segment ids, positions and mask without the documents, how many pieces it loses and has."""
     pieces = plan.rows(range(len(plan)))
     every = zip(pieces.documents.tolist(), pieces.starts.tolist(), pieces.lengths.tolist())
     for count in pieces.counts.tolist():
@@ -61,7 +61,9 @@ def packed(draw, number):
         how=draw(st.sampled_from(["best_fit", "first_fit", "concat_then_split"])),
         long=draw(st.sampled_from(["split", "truncate"])),
         block=draw(st.integers(2, 15)),
-        order=draw(st.sampled_from([None, lk.IndexSampler(len(lengths), shuffle=True, seed=3, num_epochs=1)])),
+        order=draw(
+            st.sampled_from([None, lk.IndexSampler(len(lengths), shuffle=True, seed=3, num_epochs=1)])
+        ),
     )
     documents = draw(st.lists(st.integers(0, len(lengths) - 1), max_size=6))
     given = draw(st.sampled_from([corpus, lk.InMemoryDataSource(list(corpus)), list(corpus)]))
@@ -82,7 +84,7 @@ def packed(draw, number):
 
 @given(st.data())
 def test_rows_beside_a_loop_over_the_pieces(data):
-    """Of a mixture of packed corpora: the rows without documents, which have lost some and which all, any way to read."""
+    """Of a mixture of packed corpora: rows without documents, which lost some pieces and which all, any way to read."""
     corpora = {
         name: data.draw(packed(number)) for number, name in enumerate("abc"[: data.draw(st.integers(1, 3))])
     }
@@ -112,7 +114,8 @@ def test_rows_beside_a_loop_over_the_pieces(data):
     assert [as_lists(staged[key]) for key in keys[:2]] == wanted[:2]
     assert list(map(as_lists, staged.read_each(np.array(keys)))) == wanted
     assert [staged.name(key) for key in keys] == [
-        (left if stage == 2 else source).name(key & (1 << STAGE_SHIFT) - 1) for key, stage in zip(keys, stages)
+        (left if stage == 2 else source).name(key & (1 << STAGE_SHIFT) - 1)
+        for key, stage in zip(keys, stages)
     ]
     if (many := many_reader(staged)) is not None:
         assert list(map(as_lists, many(keys))) == wanted

@@ -9,7 +9,8 @@ import itertools
 import mmap
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, BinaryIO
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,7 +107,7 @@ class MappedArray:
                 identity.check(path, self._identity)
             self._watched = WatchedFile(path, self._identity)
             size = self._identity.nbytes
-            whole = np.memmap(file, np.uint8, mode="r") if size else np.empty(0, np.uint8)
+            whole = _mapped_whole(file) if size else np.empty(0, np.uint8)
         try:
             self._array: NDArray[Any] = np.ndarray(
                 shape, dtype, buffer=whole.data, offset=offset, strides=strides
@@ -170,6 +171,33 @@ class MappedArray:
     def __reduce__(self) -> tuple[Any, ...]:
         # The identity holds on this machine and for this run only.
         return MappedArray, (*self._place, self._identity) if goes_to_a_worker() else self._place
+
+
+# A mapping keeps a descriptor, and several arrays may lie in one file.
+_MAPPINGS: WeakValueDictionary[FileIdentity, np.memmap[Any, Any]] = WeakValueDictionary()
+
+
+def _mapped_whole(file: BinaryIO) -> NDArray[np.uint8]:
+    identity = FileIdentity.of(file.fileno())
+    mapping = _MAPPINGS.get(identity)
+    if mapping is None:
+        mapping = _MAPPINGS[identity] = np.memmap(file, np.uint8, mode="r")
+    return mapping
+
+
+def mapped_numbers(path: str, dtype: np.dtype[Any], begin: int, count: int) -> NDArray[Any]:
+    """Numbers (count,) in a file, as `np.memmap` gives them; all arrays of a file are of one mapping.
+
+    Args:
+        path: of the file.
+        dtype: of the numbers.
+        begin: the byte of the first.
+        count: how many; the file has them.
+    """
+    if not count:
+        return np.empty(0, dtype)
+    with above_standard(), open(path, "rb") as file:
+        return _mapped_whole(file)[begin : begin + count * dtype.itemsize].view(dtype)
 
 
 class SharedColumns:

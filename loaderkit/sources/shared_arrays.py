@@ -8,6 +8,7 @@ import dataclasses
 import itertools
 import mmap
 import os
+import time
 from collections.abc import Sequence
 from typing import Any, BinaryIO
 from weakref import WeakValueDictionary
@@ -15,6 +16,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._base.system import file_identity
 from loaderkit._base.system.file_identity import FileIdentity, WatchedFile, file_changed
 from loaderkit._base.system.limits import above_standard
 from loaderkit._base.system.shared_memory import SharedBuffer, goes_to_a_worker
@@ -221,6 +223,7 @@ class SharedColumns:
     def __setstate__(self, state: tuple[list[MappedArray | None], SharedArrays]) -> None:
         self._mapped, self._copied = state
         self._files = [file for file in self._mapped if file is not None]
+        self._check_at = 0.0  # when the next comparison is due: of hundreds of files, to ask each took 0.1 us
         copied = iter(self._copied.views())
         self.arrays = [next(copied) if file is None else file.view() for file in self._mapped]
 
@@ -229,5 +232,7 @@ class SharedColumns:
 
     def check(self) -> None:
         """FileChangedError where a file was written to or cut short since, as `MappedArray.check` says."""
-        for file in self._files:
-            file.check()
+        if time.monotonic() >= self._check_at:
+            for file in self._files:
+                file.check()
+            self._check_at = time.monotonic() + file_identity.CHECK_S

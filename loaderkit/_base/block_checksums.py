@@ -82,7 +82,7 @@ class CheckedBlocks:
         offset: of the bytes in the file.
         advice: what to do about a damaged file, such as "delete it to plan again".
 
-    is_checked: whether every block was compared.
+    is_checked: whether every block was compared. blocks: their number.
 
     >>> data = np.arange(100_000, dtype=np.uint8)
     >>> checksums = BlockChecksums()
@@ -105,6 +105,7 @@ class CheckedBlocks:
         self._path, self._offset, self._advice = path, offset, advice
         self._data, self._checksums = data, checksums
         self._good = np.zeros(blocks, np.bool_)
+        self.blocks = blocks
         self.is_checked = not blocks
 
     def check(self, begin: int, end: int) -> None:
@@ -116,11 +117,9 @@ class CheckedBlocks:
         if self.is_checked:
             return
         some = ends > begins
-        firsts, lasts = begins[some] // BLOCK_BYTES, (ends[some] - 1) // BLOCK_BYTES
-        following = np.arange((lasts - firsts).max(initial=0) + 1)
-        touched = np.minimum(firsts[:, None] + following, lasts[:, None])
+        touched = _touched(begins[some], ends[some])
         if not self._good[touched].all():
-            self._compare(np.unique(touched))
+            self.compare(np.unique(touched))
 
     def check_all(self) -> None:
         """Compares every block."""
@@ -140,7 +139,8 @@ class CheckedBlocks:
                 low = block * BLOCK_BYTES - begin
                 self._compare_one(block, memoryview(part)[low : low + BLOCK_BYTES])
 
-    def _compare(self, blocks: Int64Array) -> None:
+    def compare(self, blocks: Int64Array) -> None:
+        """Compares those of some blocks, by number (n,), that weren't compared yet."""
         for block in blocks[~self._good[blocks]].tolist():
             begin = block * BLOCK_BYTES
             self._compare_one(block, self._data[begin : min(begin + BLOCK_BYTES, len(self._data))].data)
@@ -151,6 +151,71 @@ class CheckedBlocks:
         if zlib.crc32(data) != self._checksums[block]:
             begin = self._offset + block * BLOCK_BYTES
             raise damaged(self._path, begin, begin + len(data), self._advice)
+
+
+class JoinedBlocks:
+    """The blocks of several files, looked up together: a call costs the same for one file and for a hundred.
+
+    Args:
+        files: of each file; None for one without checksums.
+
+    >>> data = np.arange(9, dtype=np.uint8)
+    >>> one = CheckedBlocks("a", data, np.array([zlib.crc32(data)], np.uint32), offset=0, advice="")
+    >>> blocks = JoinedBlocks([None, one])
+    >>> blocks.check_each(np.array([0, 1]), np.array([0, 2]), np.array([5, 4]))
+    >>> blocks.is_checked
+    True
+    """
+
+    def __init__(self, files: Sequence[CheckedBlocks | None]) -> None:
+        self._files = files
+        self._known = np.array([file is not None for file in files], np.bool_)
+        counts = [0 if file is None else file.blocks for file in files]
+        self._ends = np.cumsum(counts, dtype=np.int64)
+        self._starts = self._ends - counts
+        self._good = np.zeros(sum(counts), np.bool_)
+        self.is_checked = not sum(counts)
+
+    def check_each(self, files: Int64Array, begins: Int64Array, ends: Int64Array) -> None:
+        """Compares the blocks that hold bytes of the files; ChecksumError for a wrong one.
+
+        Args:
+            files, begins, ends: numbers of the files, and places in the data of each, (n,) int64 each.
+        """
+        if self.is_checked:
+            return
+        some = (ends > begins) & self._known[files]
+        starts = self._starts[files[some]]
+        touched = _touched(begins[some], ends[some]) + starts[:, None]
+        if self._good[touched].all():
+            return
+        blocks = np.unique(touched)
+        where = self._ends.searchsorted(blocks, "right")
+        for number in np.unique(where).tolist():
+            file, theirs = self._files[number], blocks[where == number]
+            assert file is not None
+            file.compare(theirs - self._starts[number])
+            self._good[theirs] = True
+        self.is_checked = bool(self._good.all())
+
+    def check_read(self, files: Int64Array, begins: Int64Array, parts: Sequence[bytes | memoryview]) -> None:
+        """`CheckedBlocks.check_read` of parts of several files.
+
+        Args:
+            files, begins: numbers of the files, and places in the data of each (n,).
+            parts: their bytes.
+        """
+        for number, begin, part in zip(files.tolist(), begins.tolist(), parts, strict=True):
+            if (file := self._files[number]) is not None:
+                file.check_read(np.array([begin]), [part])
+
+
+def _touched(begins: Int64Array, ends: Int64Array) -> Int64Array:
+    """The blocks of ranges, none empty: (n, most blocks of one); the last of a range stands for those it lacks."""
+    firsts, lasts = begins // BLOCK_BYTES, (ends - 1) // BLOCK_BYTES
+    following = np.arange((lasts - firsts).max(initial=0) + 1)
+    touched: Int64Array = np.minimum(firsts[:, None] + following, lasts[:, None])
+    return touched
 
 
 def damaged(path: str, begin: int, end: int, advice: str) -> ChecksumError:

@@ -122,7 +122,6 @@ FORMATS = (
         extensions=("tokens",),
         source="loaderkit.formats.tokens.source:TokenDataSource",
         writer="loaderkit.formats.tokens.writer:TokensWriting",
-        one_file=True,
     ),
     Format(
         name="lmdb",

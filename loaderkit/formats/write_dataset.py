@@ -190,8 +190,8 @@ def _inspect(path: str, split: str, data_format: str) -> tuple[tuple[ShardFile, 
                 for number in range(len(names))
             ]
     finally:
-        if not form.one_file:  # these are mapped, and have nothing to close
-            source.close()
+        if callable(close := getattr(source, "close", None)):  # what is mapped has nothing to close
+            close()
     files = []
     for name, begin, end in zip(names, [0, *ends], ends):
         nbytes, sha256 = safe_on_disk(os.path.join(path, name))

@@ -8,12 +8,15 @@ import dataclasses
 import itertools
 import mmap
 import os
+import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, BinaryIO
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._base.system import file_identity
 from loaderkit._base.system.file_identity import FileIdentity, WatchedFile, file_changed
 from loaderkit._base.system.limits import above_standard
 from loaderkit._base.system.shared_memory import SharedBuffer, goes_to_a_worker
@@ -106,7 +109,7 @@ class MappedArray:
                 identity.check(path, self._identity)
             self._watched = WatchedFile(path, self._identity)
             size = self._identity.nbytes
-            whole = np.memmap(file, np.uint8, mode="r") if size else np.empty(0, np.uint8)
+            whole = _mapped_whole(file) if size else np.empty(0, np.uint8)
         try:
             self._array: NDArray[Any] = np.ndarray(
                 shape, dtype, buffer=whole.data, offset=offset, strides=strides
@@ -172,6 +175,33 @@ class MappedArray:
         return MappedArray, (*self._place, self._identity) if goes_to_a_worker() else self._place
 
 
+# A mapping keeps a descriptor, and several arrays may lie in one file.
+_MAPPINGS: WeakValueDictionary[FileIdentity, np.memmap[Any, Any]] = WeakValueDictionary()
+
+
+def _mapped_whole(file: BinaryIO) -> NDArray[np.uint8]:
+    identity = FileIdentity.of(file.fileno())
+    mapping = _MAPPINGS.get(identity)
+    if mapping is None:
+        mapping = _MAPPINGS[identity] = np.memmap(file, np.uint8, mode="r")
+    return mapping
+
+
+def mapped_numbers(path: str, dtype: np.dtype[Any], begin: int, count: int) -> NDArray[Any]:
+    """Numbers (count,) in a file, as `np.memmap` gives them; all arrays of a file are of one mapping.
+
+    Args:
+        path: of the file.
+        dtype: of the numbers.
+        begin: the byte of the first.
+        count: how many; the file has them.
+    """
+    if not count:
+        return np.empty(0, dtype)
+    with above_standard(), open(path, "rb") as file:
+        return _mapped_whole(file)[begin : begin + count * dtype.itemsize].view(dtype)
+
+
 class SharedColumns:
     """Arrays that go to workers without a copy of their bytes: in memory that all share, or in their files.
 
@@ -193,6 +223,7 @@ class SharedColumns:
     def __setstate__(self, state: tuple[list[MappedArray | None], SharedArrays]) -> None:
         self._mapped, self._copied = state
         self._files = [file for file in self._mapped if file is not None]
+        self._check_at = 0.0  # when the next comparison is due: of hundreds of files, to ask each took 0.1 us
         copied = iter(self._copied.views())
         self.arrays = [next(copied) if file is None else file.view() for file in self._mapped]
 
@@ -201,5 +232,7 @@ class SharedColumns:
 
     def check(self) -> None:
         """FileChangedError where a file was written to or cut short since, as `MappedArray.check` says."""
-        for file in self._files:
-            file.check()
+        if time.monotonic() >= self._check_at:
+            for file in self._files:
+                file.check()
+            self._check_at = time.monotonic() + file_identity.CHECK_S

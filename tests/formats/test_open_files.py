@@ -86,16 +86,6 @@ def test_files_on_a_server(name, tmp_path, range_server, monkeypatch):
         getattr(source, "close", bool)()
 
 
-def test_several_token_files_are_refused(tmp_path):
-    """One of them has the order of its documents; the error says to write one."""
-    files = write("tokens", tmp_path / "folder", shards=2)
-    for what in (files, tmp_path / "folder", tmp_path / "folder" / "*.tokens"):
-        with pytest.raises(
-            ValueError, match=r"expected one file of the format tokens, got 2; write them as one: lk\.write"
-        ):
-            lk.open(what)
-
-
 def test_an_lmdb_folder(tmp_path):
     """Is one data set, known by its file data.mdb."""
     lmdb = pytest.importorskip("lmdb")

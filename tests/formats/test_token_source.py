@@ -250,7 +250,7 @@ def test_damaged_megatron_files(tmp_path, spoil, text):
 
 def test_megatrons_tables_in_parts(tmp_path, monkeypatch):
     monkeypatch.setattr("loaderkit.formats.tokens.megatron._CHECKED_AT_ONCE", 2)
-    monkeypatch.setattr("loaderkit.formats.tokens.source._CHECKED_AT_ONCE", 2)
+    monkeypatch.setattr("loaderkit.formats.tokens.joined._CHECKED_AT_ONCE", 2)
     test_megatrons_files(tmp_path, "", 8, np.uint16)
     with pytest.raises(ValueError, match="got 5 behind 7 at place 3"):
         TokenDataSource(TOKENS, [0, 7, 7, 5, 9])

@@ -305,7 +305,7 @@ def test_a_pickle_is_small_and_the_same(tmp_path):
 
 def test_a_replaced_file_is_an_error_in_a_worker(tmp_path):
     source, plan = mapped(tmp_path)
-    np.save(tmp_path / "other.npy", source._tokens + np.uint16(1))
+    np.save(tmp_path / "other.npy", np.load(tmp_path / "tokens.npy") + np.uint16(1))
     with loader_of(source, plan, worker_count=1) as loader:
         os.replace(tmp_path / "other.npy", tmp_path / "tokens.npy")
         with pytest.raises(lk.errors.FileChangedError, match=r"tokens\.npy"):

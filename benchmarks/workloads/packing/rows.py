@@ -73,7 +73,7 @@ def _planned(tokens: Path, offsets: Path, contender: Contender) -> Generator[Any
     rows = lk.PackedDataSource(source, plan)
     sampler = lk.IndexSampler(len(rows), shuffle=True, seed=0, num_epochs=None)
     if contender.peer == "bare":
-        yield from _bare(np.load(tokens, mmap_mode="r"), np.load(offsets), plan)
+        yield from bare_rows(np.load(tokens, mmap_mode="r"), np.load(offsets), plan)
     elif contender.options.get("columns"):
         keys, step = sampler.record_keys(np.arange(len(rows))), 0
         while True:
@@ -87,7 +87,8 @@ def _planned(tokens: Path, offsets: Path, contender: Contender) -> Generator[Any
             yield from batches
 
 
-def _bare(mapped: np.ndarray, offsets: np.ndarray, plan: Any) -> Iterator[Any]:
+def bare_rows(mapped: np.ndarray, offsets: np.ndarray, plan: Any) -> Generator[Any, None, None]:
+    """Batches of packed rows by a loop that copies a piece at a time."""
     tokens, places = np.asarray(mapped), np.arange(ROW, dtype=np.int32)
     order = np.random.default_rng(0).permutation(len(plan))
     pieces = plan.rows(order)

@@ -3,21 +3,27 @@
 The file is a `.npy` file of the tokens (tokens,) that numpy reads by itself. Behind the bytes of its array, which numpy
 ignores, from a multiple of 64 on, are
 
+    columns     where there are some: .npy files of the values of each, and of texts another of their offsets, int64
+                (documents + 1,), each from a multiple of 64 on; then a .npy file of the checksums of the blocks of all
+                these, uint32, in this order
     .npy        checksums of the blocks of the tokens, then of the offsets, uint32; not in older files
     .npy        the offsets of the documents in the tokens, int64 (documents + 1,)
     JSON        "feature": the tokens' name in a record; "offsets": the byte at which their array begins; with checksums
                 also "dtype" of the tokens, "checksums": the byte at which these begin, "crc32": of the bytes from there
-                to the offsets, and "digest" of the JSON
+                to the offsets, and "digest" of the JSON; with columns "columns": for each the fields of
+                `ColumnPlace`, "column_checksums": the byte at which theirs begin, and "column_crc32" of the bytes from
+                there to the "checksums"
     8 bytes     the length of the JSON in bytes, little-endian
     8 bytes     MAGIC
 
-The checksums lie before the offsets, where readers that don't know them find nothing to stumble over.
+The columns and the checksums lie before the offsets, where readers that don't know them find nothing to stumble over.
 """
 
 import json
 import struct
 import zlib
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -32,7 +38,24 @@ END_BYTES = 16
 OFFSETS_HEAD = 128  # bytes of the head of an array, whatever its length
 MOST_JSON = 1 << 16  # a name of more than 60 KB is no name
 _END = struct.Struct("<Q8s")
-_ALIGNED = 64
+ALIGNED = 64
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnPlace:
+    """A column of a token file.
+
+    name: in a record. per: "token" where it has a value for each token, "number" or "text" where it has one for each
+    document. dtype: of the values; of a text's bytes uint8. begin: the byte of the first value. count: of the values.
+    offsets: the byte of the first of a text's offsets.
+    """
+
+    name: str
+    per: str
+    dtype: str
+    begin: int
+    count: int
+    offsets: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +64,8 @@ class TokenFileEnd:
 
     feature: name of the tokens in a record. offsets: the byte at which the array of offsets begins. nbytes: of the JSON
     and of what follows it. dtype: of the tokens. checksums: the byte at which their array begins. crc32: of the bytes
-    from there to the offsets. The last three are None in older files, which have no checksums.
+    from there to the offsets. These three are None in older files, which have no checksums. columns: in their order.
+    column_checksums: the byte at which their array begins. column_crc32: of the bytes from there to the checksums.
     """
 
     feature: str
@@ -50,6 +74,9 @@ class TokenFileEnd:
     dtype: str | None = None
     checksums: int | None = None
     crc32: int | None = None
+    columns: tuple[ColumnPlace, ...] = ()
+    column_checksums: int | None = None
+    column_crc32: int | None = None
 
 
 def token_file_head(dtype: np.dtype[Any], tokens: int) -> bytes:
@@ -62,9 +89,15 @@ def token_file_head(dtype: np.dtype[Any], tokens: int) -> bytes:
 
 
 def token_file_rest(
-    offsets: NDArray[np.int64], feature: str, begin: int, dtype: np.dtype[Any], checksums: NDArray[np.uint32]
+    offsets: NDArray[np.int64],
+    feature: str,
+    begin: int,
+    dtype: np.dtype[Any],
+    checksums: NDArray[np.uint32],
+    columns: Sequence[ColumnPlace] = (),
+    column_checksums: NDArray[np.uint32] | None = None,
 ) -> bytes:
-    """The bytes behind the tokens.
+    """The bytes behind the tokens and the values of the columns.
 
     Args:
         offsets: of the documents (documents + 1,).
@@ -72,25 +105,43 @@ def token_file_rest(
         begin: bytes of the file so far.
         dtype: of the tokens.
         checksums: of the blocks of the tokens (blocks,).
+        columns: that lie behind the tokens.
+        column_checksums: of the blocks of all values of these (blocks,).
     """
     of_offsets = BlockChecksums()
     of_offsets.update(offsets.tobytes())
-    table = _padded(encoded_array(np.concatenate([checksums, of_offsets.values()])))
-    start = begin + -begin % _ALIGNED
+    table = padded(encoded_array(np.concatenate([checksums, of_offsets.values()])))
+    start = begin + -begin % ALIGNED
+    of_columns, told_columns = b"", {}
+    if column_checksums is not None:
+        of_columns = padded(encoded_array(column_checksums))
+        told_columns = {
+            "columns": [asdict(column) for column in columns],
+            "column_checksums": start,
+            "column_crc32": zlib.crc32(of_columns),
+        }
+        start += len(of_columns)
     document: dict[str, Any] = {
         "feature": feature,
         "offsets": start + len(table),
         "dtype": dtype.str,
         "checksums": start,
         "crc32": zlib.crc32(table),
+        **told_columns,
     }
     document["digest"] = digest(document)
     told = json.dumps(document, separators=(",", ":")).encode()
-    return bytes(start - begin) + table + encoded_array(offsets) + told + _END.pack(len(told), MAGIC)
+    gap = bytes(-begin % ALIGNED)
+    return gap + of_columns + table + encoded_array(offsets) + told + _END.pack(len(told), MAGIC)
 
 
-def _padded(data: bytes) -> bytes:
-    return data + bytes(-len(data) % _ALIGNED)
+def padded(data: bytes) -> bytes:
+    """The bytes, with zeros up to a multiple of 64.
+
+    >>> len(padded(b"abc"))
+    64
+    """
+    return data + bytes(-len(data) % ALIGNED)
 
 
 def token_file_end(data: bytes) -> TokenFileEnd | None:
@@ -114,6 +165,8 @@ def token_file_end(data: bytes) -> TokenFileEnd | None:
         if len(told) > 2 and digest(told) != told["digest"]:
             return None
         rest = [told.get(name) for name in ("dtype", "checksums", "crc32")]
+        columns = tuple(ColumnPlace(**column) for column in told.get("columns", ()))
+        rest += [columns, told.get("column_checksums"), told.get("column_crc32")]
         return TokenFileEnd(told["feature"], int(told["offsets"]), length + END_BYTES, *rest)
     except (ValueError, KeyError, TypeError):
         return None

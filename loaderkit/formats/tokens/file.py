@@ -1,18 +1,19 @@
-"""Integers in one file, usually an object of a server, read by ranges: a .npy file, or a file of bare numbers."""
+"""Numbers in files that are read by ranges, usually objects of a server: .npy files, or files of bare numbers."""
 
 import hashlib
 from collections.abc import Sequence
 from contextlib import closing
+from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._base.block_checksums import BLOCK_BYTES, CheckedBlocks
+from loaderkit._base.block_checksums import BLOCK_BYTES, JoinedBlocks
 from loaderkit._storage.addresses import redacted
 from loaderkit._storage.open_ranges import FileAccess, open_ranges
-from loaderkit._storage.range_reader import ObjectVersion, RangeReader, SpanReader, read_range
+from loaderkit._storage.range_reader import ObjectVersion, RangeReader, SpanReader
 from loaderkit._storage.read_plan import REMOTE_GAP, plan_reads, slices_of
 from loaderkit.formats._index.check import sample_of
 from loaderkit.formats.indexed import REMOTE_READ_AHEAD, cached_spans
@@ -28,102 +29,121 @@ _READ_FOR_EACH = 64
 # A cache fetches chunks of so many pages, 1 MiB, and gives pages: a run of some KB is copied out of one or two.
 _PAGE, _PAGES = 4096, 256
 _READ_AT_ONCE = 64 << 20  # bytes, where all are read
+_FILE_BITS = 50  # runs of two objects are further apart than any gap
 
 
-class TokenFile:
-    """Integers of an object, as an array of one dimension that gives runs of its elements.
+class TokenFiles:
+    """Numbers of objects, each an array of one dimension, that give runs of their numbers.
 
-    The object must stay as it is: another size or ETag is a FileChangedError, also in workers.
+    The objects must stay as they are: another size or ETag is a FileChangedError, also in workers.
 
     Args:
-        path: the whole name of the object. FileNotFoundError where it is missing, DataFormatError where it isn't a .npy
-            file, or was truncated.
-        dtype: of the numbers in a file of bare ones; None reads the head of a .npy file.
-        access: of the object.
+        paths: the whole names of the objects. FileNotFoundError where one is missing, DataFormatError where it isn't a
+            .npy file, or was truncated.
+        dtype: of the numbers in files of bare ones; None reads the heads of .npy files.
+        access: of the objects.
 
-    path: as it may be shown.
+    dtypes, shapes: of each. counts: how many numbers each has (files,), where it has one dimension.
     """
 
-    def __init__(self, path: str, dtype: np.dtype[Any] | None, access: FileAccess) -> None:
-        self.path, options = redacted(path), access.storage_options
-        with closing(open_ranges([path], storage_options=options)) as ranges:
-            version = ranges.version(0)
-        self._ranges = open_ranges([path], storage_options=options, expected=[version], max_gap=0)
-        head = b""
+    def __init__(self, paths: Sequence[str], dtype: np.dtype[Any] | None, access: FileAccess) -> None:
+        options, files = access.storage_options, np.arange(len(paths))
+        with closing(open_ranges(paths, storage_options=options)) as ranges:
+            versions = [ranges.version(file) for file in files.tolist()]
+        self._ranges = open_ranges(paths, storage_options=options, expected=versions, max_gap=0)
+        sizes = np.array([version.size for version in versions], np.int64)
+        heads: Sequence[bytes | memoryview] = [b""] * len(paths)
         if dtype is None:
-            head = read_range(self._ranges, 0, 0, min(version.size, HEAD_BYTES))
-        self._begin, self.shape, self.dtype = place_of_integers(self.path, version.size, head, dtype)
+            heads = self._ranges.read(files, np.zeros_like(sizes), np.minimum(sizes, HEAD_BYTES))
+        named = zip(map(redacted, paths), sizes.tolist(), heads)
+        places = [place_of_integers(name, size, bytes(head), dtype) for name, size, head in named]
+        self.dtypes, self.shapes = [each[2] for each in places], [each[1] for each in places]
+        self.dtype = self.dtypes[0]
+        self.counts = np.array([shape[0] if shape else 0 for shape in self.shapes], np.int64)
+        self._begins = np.array([each[0] for each in places], np.int64)
         self._pages: SpanReader | None = None
         if access.cache is not None:
-            self._pages = cached_spans(_pages_of(self._ranges, version), self._ranges, access.cache)
+            pages = _pages_of(self._ranges, versions)
+            self._first_pages = pages.shard_ends - pages.counts
+            self._pages = cached_spans(pages, self._ranges, access.cache)
 
-    def __len__(self) -> int:
-        return self.shape[0]
+    def at(self, begins: Sequence[int], counts: Sequence[int], dtype: np.dtype[Any]) -> Self:
+        """Other numbers of the same objects.
+
+        Args:
+            begins, counts: by file, the byte of the first number, and how many there are.
+            dtype: of all.
+        """
+        other = copy(self)
+        other._begins, other.counts = np.array(begins, np.int64), np.array(counts, np.int64)
+        other.dtype = dtype
+        return other
 
     @property
     def read_ahead(self) -> int:
         """Calls in flight that pay: some where a read waits for a server."""
         return REMOTE_READ_AHEAD if self._ranges.waits else 0
 
-    @property
-    def as_bytes(self) -> "TokenBytes":
-        """The bytes of all numbers, to be compared by blocks."""
-        return TokenBytes(self)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all numbers."""
-        return len(self) * self.dtype.itemsize
+    def as_bytes(self, file: int) -> "TokenBytes":
+        """The bytes of all numbers of one object, to be compared by blocks."""
+        return TokenBytes(self, file)
 
     def slices(
-        self, begins: IntArray, ends: IntArray, blocks: CheckedBlocks | None = None
+        self, files: IntArray, begins: IntArray, ends: IntArray, blocks: JoinedBlocks | None = None
     ) -> list[NDArray[Any]]:
-        """Runs of elements, read-only, all read by one call.
+        """Runs of numbers, read-only, all read by one call.
 
         Args:
-            begins, ends: place of the first element of each run, and the place behind its last (n,).
+            files: the object of each run (n,).
+            begins, ends: place of the first number of each run in its object, and the place behind its last (n,).
             blocks: of `as_bytes`, which are compared: before their first use, or of a server without a cache, where a
                 run of some KB would cost 64 KiB, each that a read has whole.
         """
         begins, ends = (self.dtype.itemsize * places for places in (begins, ends))
         if self._pages is None and self._ranges.waits:
-            spans = self._read(begins, ends, blocks)
+            spans = self._read(files, begins, ends, blocks)
         else:
-            spans = (self._read if self._pages is None else self._read_pages)(begins, ends)
+            spans = (self._read if self._pages is None else self._read_pages)(files, begins, ends)
             if blocks is not None:
-                blocks.check_each(begins, ends)
+                blocks.check_each(files, begins, ends)
         return [np.frombuffer(span, self.dtype) for span in spans]
 
-    def whole(self, out: NDArray[Any]) -> None:
-        """Reads all elements.
+    def whole(self) -> list[NDArray[Any]]:
+        """All numbers of each object."""
+        return [self._whole(file, count) for file, count in enumerate(self.counts.tolist())]
 
-        Args:
-            out: (n,) of the same dtype, to be filled.
-        """
+    def _whole(self, file: int, count: int) -> NDArray[Any]:
+        out: NDArray[Any] = np.empty(count, self.dtype)
         step = _READ_AT_ONCE // self.dtype.itemsize
-        for low in range(0, len(self), step):
-            high = min(low + step, len(self))
-            (out[low:high],) = self.slices(np.array([low]), np.array([high]))
+        for low in range(0, count, step):
+            high = min(low + step, count)
+            (out[low:high],) = self.slices(np.array([file]), np.array([low]), np.array([high]))
+        return out
 
     def _read(
-        self, begins: IntArray, ends: IntArray, blocks: CheckedBlocks | None = None
+        self, files: IntArray, begins: IntArray, ends: IntArray, blocks: JoinedBlocks | None = None
     ) -> Sequence[bytes | memoryview]:
-        plan = plan_reads(np.zeros_like(begins), begins, ends, max_gap=widest_gap(begins, ends))
+        apart = files << _FILE_BITS
+        plan = plan_reads(files, begins, ends, max_gap=widest_gap(apart + begins, apart + ends))
         if blocks is not None:
-            lows, highs = with_whole_blocks(plan.begins, plan.ends, self.nbytes)
+            nbytes = self.counts[plan.shards] * self.dtype.itemsize
+            lows, highs = with_whole_blocks(plan.begins, plan.ends, nbytes)
             offset = plan.offset + (plan.begins - lows)[plan.read]
             plan = replace(plan, begins=lows, ends=highs, offset=offset)
-        found = self._ranges.read(plan.shards, self._begin + plan.begins, self._begin + plan.ends)
+        starts = self._begins[plan.shards]
+        found = self._ranges.read(plan.shards, starts + plan.begins, starts + plan.ends)
         if blocks is not None:
-            blocks.check_read(plan.begins, found)
+            blocks.check_read(plan.shards, plan.begins, found)
         return slices_of(plan, found, ends - begins)
 
-    def _read_pages(self, begins: IntArray, ends: IntArray) -> Sequence[bytes | memoryview]:
+    def _read_pages(self, files: IntArray, begins: IntArray, ends: IntArray) -> Sequence[bytes | memoryview]:
         assert self._pages is not None
-        begins, ends = self._begin + begins, self._begin + ends
+        starts = self._begins[files]
+        begins, ends = starts + begins, starts + ends
         firsts = begins // _PAGE
         counts = np.where(ends > begins, -(-ends // _PAGE) - firsts, 0)
         past = np.cumsum(counts)
+        firsts += self._first_pages[files]
         pages = self._pages.read(np.arange(counts.sum()) + np.repeat(firsts - past + counts, counts))
         places = zip(
             (past - counts).tolist(), past.tolist(), (begins % _PAGE).tolist(), (ends - begins).tolist()
@@ -134,21 +154,22 @@ class TokenFile:
         ]
 
     def __repr__(self) -> str:
-        return f"TokenFile({self._ranges.names[0]!r}, {len(self)} of {self.dtype})"
+        return f"TokenFiles({list(self._ranges.names)}, {self.counts.sum()} of {self.dtype})"
 
 
 @dataclass(frozen=True, slots=True)
 class TokenBytes:
-    """The bytes of all numbers of a file; parts begin and end with numbers."""
+    """The bytes of all numbers of one object; parts begin and end with numbers."""
 
-    file: TokenFile
+    files: TokenFiles
+    file: int
 
     def __len__(self) -> int:
-        return self.file.nbytes
+        return int(self.files.counts[self.file]) * self.files.dtype.itemsize
 
     def __getitem__(self, part: slice) -> NDArray[np.uint8]:
-        begin, end = (np.array([place // self.file.dtype.itemsize]) for place in (part.start, part.stop))
-        return self.file.slices(begin, end)[0].view(np.uint8)
+        begin, end = (np.array([place // self.files.dtype.itemsize]) for place in (part.start, part.stop))
+        return self.files.slices(np.array([self.file]), begin, end)[0].view(np.uint8)
 
 
 def widest_gap(begins: IntArray, ends: IntArray) -> int:
@@ -170,12 +191,12 @@ def widest_gap(begins: IntArray, ends: IntArray) -> int:
     return int(gaps[fits - 1]) if fits else 0
 
 
-def with_whole_blocks(begins: IntArray, ends: IntArray, nbytes: int) -> tuple[IntArray, IntArray]:
+def with_whole_blocks(begins: IntArray, ends: IntArray, nbytes: IntArray | int) -> tuple[IntArray, IntArray]:
     """Reads with each end moved out to that of a block, where few bytes are read for it.
 
     Args:
         begins, ends: of the reads, in bytes of the numbers (n,).
-        nbytes: of all numbers.
+        nbytes: of all numbers, one or (n,).
 
     >>> lows, highs = with_whole_blocks(np.array([9, 9]), np.array([9_000, 131_000]), 200_000)
     >>> lows.tolist(), highs.tolist()
@@ -190,24 +211,34 @@ def with_whole_blocks(begins: IntArray, ends: IntArray, nbytes: int) -> tuple[In
 
 @dataclass(frozen=True, slots=True)
 class FilePages:
-    """The pages of an object, for a cache: it asks for the same as of an index of records.
+    """The pages of objects, for a cache: it asks for the same as of an index of records.
 
-    nbytes: of the object. digest: of its version and content. chunk_records: pages of a chunk. exact: pages have no
-    checksums.
+    sizes: bytes of each object (objects,). digest: of their versions and contents. chunk_records: pages of a chunk.
+    exact: pages have no checksums.
     """
 
-    nbytes: int
+    sizes: IntArray
     digest: str
     chunk_records: int
     exact: None = None
 
     @property
+    def counts(self) -> IntArray:
+        """The pages of each object (objects,)."""
+        return -(-self.sizes // _PAGE)
+
+    @property
     def shard_ends(self) -> IntArray:
-        """The pages (1,), as there is one object."""
-        return np.array([len(self)], np.int64)
+        """The pages up to and with each object (objects,)."""
+        return np.cumsum(self.counts)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all objects."""
+        return int(self.sizes.sum())
 
     def __len__(self) -> int:
-        return (self.nbytes + _PAGE - 1) // _PAGE
+        return int(self.counts.sum())
 
     def locate(self, keys: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         """Shard, first byte and end of each page, (n,) each.
@@ -215,16 +246,20 @@ class FilePages:
         Args:
             keys: numbers of pages (n,).
 
-        >>> [place.tolist() for place in FilePages(5000, "", 256).locate(np.array([0, 1]))]
-        [[0, 0], [0, 4096], [4096, 5000]]
+        >>> [place.tolist() for place in FilePages(np.array([5000, 9]), "", 256).locate(np.array([0, 1, 2]))]
+        [[0, 0, 1], [0, 4096, 0], [4096, 5000, 9]]
         """
-        begins = keys * _PAGE
-        return np.zeros_like(keys), begins, np.minimum(begins + _PAGE, self.nbytes)
+        ends = self.shard_ends
+        shards = ends.searchsorted(keys, "right")
+        begins = (keys - (ends - self.counts)[shards]) * _PAGE
+        return shards, begins, np.minimum(begins + _PAGE, self.sizes[shards])
 
 
-def _pages_of(ranges: RangeReader, version: ObjectVersion) -> FilePages:
+def _pages_of(ranges: RangeReader, versions: Sequence[ObjectVersion]) -> FilePages:
     # A copy on another server with the same tag has the same chunks. The tag alone doesn't say it: some servers make it
     # of time and size.
-    told = hashlib.sha256(f"{version.size} {version.tag} ".encode())
-    told.update(sample_of(ranges, 0, version.size))
-    return FilePages(version.size, told.hexdigest(), _PAGES)
+    told = hashlib.sha256()
+    for file, version in enumerate(versions):
+        told.update(f"{version.size} {version.tag} ".encode())
+        told.update(sample_of(ranges, file, version.size))
+    return FilePages(np.array([version.size for version in versions], np.int64), told.hexdigest(), _PAGES)

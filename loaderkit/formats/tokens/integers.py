@@ -1,82 +1,121 @@
-"""Integers in one dimension, whatever they are given as: an array, a local file, an object of a server."""
+"""Integers in one dimension, whatever they are given as: an array, local files, objects of a server."""
 
+import glob
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from loaderkit._base.system.limits import above_standard
-from loaderkit._storage.addresses import is_remote, redacted
-from loaderkit._storage.open_ranges import FileAccess, check_storage_options
+from loaderkit._storage.addresses import redacted
+from loaderkit._storage.open_ranges import FileAccess, all_remote, check_storage_options
 from loaderkit._storage.patterns import file_parts
+from loaderkit.errors import DataFormatError
 from loaderkit.formats.npy import HEAD_BYTES, place_of_integers
+from loaderkit.sources.shared_arrays import mapped_numbers
 
 if TYPE_CHECKING:
-    from .file import TokenFile
+    from .file import TokenFiles
 
-Integers: TypeAlias = "NDArray[Any] | TokenFile"
+ADVICE = "write it again with lk.write, or get a new copy"
+Numbers: TypeAlias = "list[NDArray[Any]] | TokenFiles"  # of each file
 
 
 def open_integers(
     name: str, given: Any, access: FileAccess, dtype: DTypeLike | None = None, *, has_head: bool | None = None
-) -> Integers:
-    """The integers (n,): an array as it is, that of a local file mapped, an object to be read by ranges.
+) -> Numbers:
+    """The integers of each file: an array as it is, those of local files mapped, objects to be read by ranges.
 
     Args:
         name: of the argument, for errors.
-        given: an array, or the name of a file or object. TypeError where it hasn't integers of this machine's byte
-            order in one dimension.
-        access: of the file or object.
-        dtype: of the numbers in a file without a head.
-        has_head: whether the file is a .npy file; None where its name says it.
+        given: an array, or names of files or objects. TypeError where one hasn't integers of this machine's byte order
+            in one dimension; DataFormatError where one has another dtype than the first.
+        access: of the files or objects.
+        dtype: of the numbers in files without a head.
+        has_head: whether the files are .npy files; None where their names say it.
     """
-    if not isinstance(given, str | os.PathLike):
+    if not is_names(given):
         array: NDArray[Any] = np.asanyarray(given)
         if array.ndim == 1 and not array.size and not isinstance(given, np.ndarray):
             array = array.astype(np.int64)  # numpy takes an empty list for floats
-        return _checked(name, array)
+        return [_checked(name, array)]
     check_storage_options(access.storage_options)
-    path = one_file(name, given, access.storage_options)
-    bare = None if has_head else _bare_dtype(name, path, dtype)
-    if access.mmap and not is_remote(path):
-        return _mapped(name, path, bare)
-    from .file import TokenFile
+    paths = named_files(name, given, access.storage_options)
+    bare = None if has_head else _bare_dtype(name, paths[0], dtype)
+    if not read_by_ranges(paths, access):
+        arrays = [_mapped(name, path, bare) for path in paths]
+        check_alike(paths, "tokens of {}", [array.dtype for array in arrays])
+        return arrays
+    from .file import TokenFiles
 
-    file = TokenFile(path, bare, access)
-    _check_kind(name, file.dtype, file.shape)
-    return file
-
-
-def in_memory(integers: Integers) -> NDArray[Any]:
-    """The integers (n,) as an array, those of a server read."""
-    if isinstance(integers, np.ndarray):
-        return integers
-    read = np.empty(len(integers), integers.dtype)
-    integers.whole(read)
-    return read
+    files = TokenFiles(paths, bare, access)
+    for dtype_of, shape in zip(files.dtypes, files.shapes):
+        _check_kind(name, dtype_of, shape)
+    check_alike(paths, "tokens of {}", files.dtypes)
+    return files
 
 
-def one_file(name: str, given: Any, storage_options: Mapping[str, Any] | None = None) -> str:
-    """The absolute path, or the whole name of the object, that a name means.
+def in_memory(numbers: Numbers) -> list[NDArray[Any]]:
+    """The integers of each file (n,) as an array, those of a server read."""
+    return numbers if isinstance(numbers, list) else numbers.whole()
+
+
+def is_names(given: Any) -> bool:
+    """Whether this is the name of files, or a list of names."""
+    if isinstance(given, list | tuple):
+        return bool(given) and all(isinstance(each, str | os.PathLike) for each in given)
+    return isinstance(given, str | os.PathLike)
+
+
+def read_by_ranges(paths: Sequence[str], access: FileAccess) -> bool:
+    """Whether files are read by ranges, not mapped: objects of servers, and local files with `mmap=False`."""
+    return all_remote(paths) or not access.mmap
+
+
+def named_files(
+    name: str, given: Any, storage_options: Mapping[str, Any] | None = None, *, extension: str = "tokens"
+) -> list[str]:
+    """The absolute paths, or the whole names of the objects: sorted those of a folder or pattern, a list's as given.
 
     Args:
         name: of the argument, for errors.
-        given: the name; ValueError where it is of several files, or a part of one.
+        given: names of files, patterns, folders, or a list of these; ValueError where it is a part of a file.
         storage_options: of the storage.
+        extension: of the files of a folder that are meant.
     """
-    parts = file_parts(given, storage_options=storage_options)
-    if len(parts) != 1 or parts[0].start or parts[0].stop is not None:
+    each = given if isinstance(given, list | tuple) else [given]
+    asked = [
+        os.path.join(glob.escape(os.fsdecode(one)), f"*.{extension}") if os.path.isdir(one) else one
+        for one in each
+    ]
+    parts = file_parts(asked, storage_options=storage_options)
+    if any(part.start or part.stop is not None for part in parts):
         raise ValueError(
-            f"{name}: expected the name of one file, got {redacted(os.fsdecode(given))!r}, which means {len(parts)} "
-            "files or a part of one; make a source of each file and join them with lk.ConcatDataSource"
+            f"{name}: expected names of whole files, got {redacted(os.fsdecode(each[0]))!r}, a part of one"
         )
-    return parts[0].path
+    return [part.path for part in parts]
+
+
+def check_alike(paths: Sequence[str], what: str, values: Sequence[Any]) -> None:
+    """DataFormatError naming the first file of which something differs from the first file's.
+
+    Args:
+        paths: of the files.
+        what: it is, with {} for the value.
+        values: by file.
+    """
+    for path, value in zip(paths, values):
+        if value != values[0]:
+            raise DataFormatError(
+                f"{redacted(path)}: expected {what.format(values[0])}, as {redacted(paths[0])} has, got "
+                f"{what.format(value)}; write all files alike, or make a source of each kind"
+            )
 
 
 def _bare_dtype(name: str, path: str, dtype: DTypeLike | None) -> np.dtype[Any] | None:
-    """The dtype of a file of bare numbers; None for a .npy file."""
+    """The dtype of files of bare numbers; None for .npy files."""
     if redacted(path).endswith(".npy"):
         return None
     if dtype is None:
@@ -93,8 +132,8 @@ def _mapped(name: str, path: str, bare: np.dtype[Any] | None) -> NDArray[Any]:
     with above_standard(), open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         begin, shape, dtype = place_of_integers(path, size, file.read(HEAD_BYTES), bare)
-        _check_kind(name, dtype, shape)
-        return np.memmap(file, dtype, "r", begin, shape) if shape[0] else np.empty(shape, dtype)
+    _check_kind(name, dtype, shape)
+    return mapped_numbers(path, dtype, begin, shape[0])
 
 
 def _checked(name: str, array: NDArray[Any]) -> NDArray[Any]:

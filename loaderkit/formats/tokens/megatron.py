@@ -19,7 +19,7 @@ from loaderkit._storage.addresses import is_remote, redacted
 from loaderkit._storage.open_ranges import FileAccess
 from loaderkit.errors import DataFormatError
 
-from .integers import Integers, in_memory, one_file, open_integers
+from .integers import Numbers, check_alike, in_memory, named_files, open_integers
 
 MAGIC = b"MMIDIDX\x00\x00"
 _HEAD = struct.Struct("<9sQBQQ")
@@ -27,17 +27,45 @@ _DTYPES = {1: "u1", 2: "i1", 3: "<i2", 4: "<i4", 5: "<i8", 8: "<u2"}  # 6 and 7 
 _CHECKED_AT_ONCE = 1 << 20  # entries of a table, so that checking a table of any length takes 8 MB
 
 
-def read_megatron(path: str | os.PathLike[str], access: FileAccess) -> tuple[Integers, NDArray[np.int64]]:
-    """The tokens, mapped or to be read by ranges, and the offsets of the documents in them (documents + 1,).
+def read_megatron(given: Any, access: FileAccess) -> tuple[list[str], Numbers, list[NDArray[np.int64]]]:
+    """The names of the files of tokens, the tokens, and for each the offsets of its documents (documents + 1,).
 
     Args:
-        path: the prefix of both files, or the name of either. DataFormatError naming the file and what is wrong.
-        access: of both.
+        given: prefixes of pairs of files, or names of either, as `TokenDataSource.from_megatron` takes them.
+            DataFormatError naming the file and what is wrong.
+        access: of all.
     """
-    index, data = _pair(one_file("path", path, access.storage_options))
-    opened = open_integers("path", index, replace(access, cache=None), np.uint8)
-    table = np.asarray(in_memory(opened))
-    index = redacted(index)
+    indexes = named_files("path", _indexes(given), access.storage_options, extension="idx")
+    tables = in_memory(open_integers("path", indexes, replace(access, cache=None), np.uint8))
+    read = [_read_index(redacted(index), np.asarray(table)) for index, table in zip(indexes, tables)]
+    check_alike(indexes, "tokens of {}", [dtype for dtype, _, _ in read])
+    data, dtype = [_other_ending(index, ".bin") for index in indexes], read[0][0]
+    tokens = open_integers("path", data, access, dtype)
+    counts = list(map(len, tokens)) if isinstance(tokens, list) else tokens.counts.tolist()
+    for name, index, count, (_, end, _) in zip(data, indexes, counts, read):
+        if count * dtype.itemsize != end:
+            raise DataFormatError(
+                f"{redacted(name)}: expected {end} bytes, as {redacted(index)} says, got {count * dtype.itemsize}; the "
+                "files aren't of one data set, or one was truncated"
+            )
+    return data, tokens, [offsets for _, _, offsets in read]
+
+
+def _indexes(given: Any) -> list[Any]:
+    each = given if isinstance(given, list | tuple) else [given]
+    return [one if os.path.isdir(one) else _other_ending(os.fsdecode(one), ".idx") for one in each]
+
+
+def _other_ending(name: str, ending: str) -> str:
+    """The name with this ending, behind which is what follows "?" in an address: that belongs to both files."""
+    mark = query = ""
+    if is_remote(name):
+        name, mark, query = name.partition("?")
+    return name.removesuffix(".bin").removesuffix(".idx") + ending + mark + query
+
+
+def _read_index(index: str, table: NDArray[Any]) -> tuple[np.dtype[Any], int, NDArray[np.int64]]:
+    """The dtype of the tokens, the bytes of all, and the offsets of the documents."""
     head = table[: _HEAD.size].tobytes()
     if len(head) < _HEAD.size or head[: len(MAGIC)] != MAGIC:
         raise DataFormatError(
@@ -61,23 +89,7 @@ def read_megatron(path: str | os.PathLike[str], access: FileAccess) -> tuple[Int
     pointers = np.frombuffer(table, "<i8", sequences, ends[1])
     firsts = np.frombuffer(table, "<i8", entries, ends[2])
     end = _check_sequences(index, sizes, pointers, dtype.itemsize)
-    tokens = open_integers("path", data, access, dtype)
-    if (nbytes := len(tokens) * dtype.itemsize) != end:
-        raise DataFormatError(
-            f"{redacted(data)}: expected {end} bytes, as {index} says, got {nbytes}; the files aren't of one data set, "
-            "or one was truncated"
-        )
-    return tokens, _document_offsets(index, firsts, pointers, end, dtype.itemsize)
-
-
-def _pair(path: str) -> tuple[str, str]:
-    """The names of the index and of the tokens; what follows "?" in an address belongs to both."""
-    query = ""
-    if is_remote(path):
-        path, mark, query = path.partition("?")
-        query = mark + query
-    prefix = path.removesuffix(".bin").removesuffix(".idx")
-    return f"{prefix}.idx{query}", f"{prefix}.bin{query}"
+    return dtype, end, _document_offsets(index, firsts, pointers, end, dtype.itemsize)
 
 
 def _check_sequences(index: str, sizes: NDArray[Any], pointers: NDArray[Any], itemsize: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from reprlib import repr as _short
 from typing import TYPE_CHECKING, Any, Self, SupportsIndex
@@ -11,53 +11,52 @@ from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from loaderkit._base.block_checksums import CheckedBlocks
 from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.numbers import true_or_false
 from loaderkit._source.content import content_hash, sampled_keys
 from loaderkit._source.record_key import check_key, check_keys
 from loaderkit._storage.addresses import redacted
 from loaderkit._storage.open_ranges import FileAccess
-from loaderkit.errors import DataFormatError
-from loaderkit.sources.shared_arrays import MappedArray, SharedArrays
 
-from .document_layout import OFFSETS_HEAD
-from .documents import ADVICE, open_documents
-from .integers import Integers, in_memory, open_integers
+from .documents import TokenDocuments, open_documents
+from .integers import Numbers, in_memory, is_names, named_files, open_integers
+from .joined import IntArray, JoinedOffsets, JoinedValues
 from .megatron import read_megatron
 
 if TYPE_CHECKING:
     from loaderkit._storage.cache.settings import Cache
 
-    from .file import TokenFile
-
-_CHECKED_AT_ONCE = 1 << 20  # offsets: 8 MB, for a file of any length
 _CHUNK_BYTES = 1 << 20  # of the documents that a ChunkSampler reads together
-
-IntArray = NDArray[np.int64]
 
 
 class TokenDataSource:
-    """Documents of tokens in one array: record k is `{feature: tokens[offsets[k]:offsets[k + 1]]}`, read-only.
+    """Documents of tokens, one behind the other: record k is `{feature: tokens[offsets[k]:offsets[k + 1]]}`, read-only.
+
+    Any number of files are one corpus, with the documents of the first file, then those of the next one. It is the same
+    however it is cut into files: a state or a plan of one file serves its shards, and the other way round.
 
     Arrays are copied once to memory that all workers share; those in files stay there, and workers open them by name.
     Of objects on servers (http, https, s3, gs, az, and what fsspec knows) only the ranges are read that are asked for,
     all of one call together. For rows of one length make a plan and a `PackedDataSource`.
 
     Args:
-        tokens: integers (tokens,): an array, a `np.memmap`, or the name of a file or object: one that
-            `lk.write(..., format="tokens")` made, a `.npy`, or bare numbers with `dtype`. DataFormatError where it was
-            truncated. A file that is written to, and an object that is replaced, are a FileChangedError. A file of
-            `lk.write` is compared with its checksums as it is read, of a server without a cache the blocks of 64 KiB
-            that a read has whole: a ChecksumError names the bytes.
+        tokens: integers (tokens,): an array, a `np.memmap`, or names of files or objects: those that
+            `lk.write(..., format="tokens")` made, a `.npy`, or bare numbers with `dtype`. A name may be a pattern,
+            "web@8" for the shards of a set, or a folder of `.tokens` files, which are sorted by name; several may be in
+            a list, in its order. DataFormatError naming a file that was truncated, or that has another dtype, feature
+            or columns than the first. A file that is written to, and an object that is replaced, are a
+            FileChangedError. A file of `lk.write` is compared with its checksums as it is read, of a server without a
+            cache the blocks of 64 KiB that a read has whole: a ChecksumError names the bytes.
         offsets: integers (documents + 1,), ascending, given as the tokens are; in a file of bare numbers int64. Those
-            of an object are read once, to shared memory. None for a file of `lk.write`, which has them. ValueError
+            of an object are read once, to shared memory. None for files of `lk.write`, which have them. ValueError
             naming the first that is less than the one before, or beyond the tokens.
-        feature: name of the tokens in a record; "tokens", or what a file of `lk.write` says.
-        dtype: of the tokens in a file of bare numbers.
+        feature: name of the tokens in a record; "tokens", or what the files of `lk.write` say.
+        columns: which of the files' columns records have beside their tokens: arrays of a value for each token, numbers
+            and texts of the document. None for all.
+        dtype: of the tokens in files of bare numbers.
         mmap: False reads local files instead of mapping them: for files that may be cut short while they are read,
             where the kernel ends a process that has them mapped.
-        cache: keeps chunks of the tokens of a server on the disk, 1 MiB each: for rows that are read more than once, or
+        cache: keeps chunks of the files of a server on the disk, 1 MiB each: for rows that are read more than once, or
             by a `ChunkSampler`. Without it only what is asked for is read.
         storage_options: of the servers: credentials, endpoint, as the other sources take them.
 
@@ -73,51 +72,44 @@ class TokenDataSource:
         offsets: Any = None,
         *,
         feature: str | None = None,
+        columns: Sequence[str] | None = None,
         dtype: DTypeLike | None = None,
         mmap: bool = True,
         cache: Cache | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
+        if not isinstance(feature, str | None):
+            raise TypeError(f"feature: expected a name, got {_short(feature)}")
         access = FileAccess(storage_options, cache, true_or_false("mmap", mmap))
         if offsets is None:
-            whole = open_documents(tokens, access)
-            named = whole.feature if feature is None else feature
-            try:
-                self._hold(whole.tokens, whole.offsets, named, whole.checksums, whole.digest)
-            except ValueError as error:  # an older file, without checksums
-                raise DataFormatError(f"{redacted(os.fspath(tokens))}: {error}; {ADVICE}") from error
+            if not is_names(tokens):
+                raise ValueError(
+                    "offsets: expected integers (documents + 1,) beside an array of tokens, got None; for lengths of "
+                    "documents give np.concatenate([[0], np.cumsum(lengths)])"
+                )
+            self._hold(open_documents(tokens, access, feature, columns))
             return
-        one = open_integers("tokens", tokens, access, dtype)
+        if columns:
+            raise ValueError(f"columns: expected none of arrays, got {_short(columns)}; lk.write writes them")
+        numbers = open_integers("tokens", tokens, access, dtype)
         places = in_memory(open_integers("offsets", offsets, replace(access, cache=None), np.int64))
-        try:
-            self._hold(one, places, "tokens" if feature is None else feature)
-        except ValueError as error:
-            if isinstance(offsets, str | os.PathLike):
-                raise ValueError(f"{redacted(os.fspath(offsets))}: {error}") from None
-            raise
+        files, of_offsets = (
+            named_files(name, given, storage_options) if is_names(given) else []
+            for name, given in (("tokens", tokens), ("offsets", offsets))
+        )
+        named = "tokens" if feature is None else feature
+        self._hold(_without_columns(files, numbers, places, named, of_offsets))
 
-    def _hold(
-        self,
-        tokens: Integers,
-        offsets: NDArray[Any],
-        feature: str,
-        checksums: NDArray[np.uint32] | None = None,
-        digest: str | None = None,
-    ) -> None:
-        if not isinstance(feature, str):
-            raise TypeError(f"feature: expected a name, got {_short(feature)}")
-        self.feature = feature
-        _check_offsets(offsets, len(tokens))
-        held_checksums = None if checksums is None else _held_array(checksums)
-        self._held = (_held(tokens), _held_array(offsets), held_checksums)
-        self._digest = digest
-        self._open()
+    def _hold(self, whole: TokenDocuments) -> None:
+        self.feature, self._columns, self._digest = whole.feature, whole.columns, whole.digest
+        self._names, self._tokens, self._offsets = whole.names, whole.tokens, whole.offsets
+        self._content: str | None = None
 
     @classmethod
     @former_arguments(removed_in="0.3.0", by_place=["feature"])
     def from_megatron(
         cls,
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
         *,
         feature: str = "tokens",
         cache: Cache | None = None,
@@ -126,41 +118,36 @@ class TokenDataSource:
         """The documents of Megatron's `PREFIX.bin` and `PREFIX.idx`, which `preprocess_data.py` writes.
 
         Args:
-            path: the prefix, or the name of either file, local or of a server. DataFormatError naming the file where
-                one isn't of the format, or they don't fit together. The tokens stay in the file.
+            path: the prefix, or the name of either file, local or of a server; a pattern or a folder of several, or a
+                list. DataFormatError naming the file where one isn't of the format, has another dtype than the first,
+                or doesn't fit to its pair. The tokens stay in the files.
             feature: name of the tokens in a record.
             cache, storage_options: as for the class.
         """
-        tokens, offsets = read_megatron(path, FileAccess(storage_options, cache))
+        names, tokens, offsets = read_megatron(path, FileAccess(storage_options, cache))
         source = cls.__new__(cls)
-        source._hold(tokens, offsets, feature)
+        source._hold(_without_columns(names, tokens, offsets, feature, names))
         return source
 
-    def _open(self) -> None:
-        tokens, offsets, checksums = self._held
-        self._tokens: Integers = _view(tokens) if isinstance(tokens, MappedArray | SharedArrays) else tokens
-        self._mapped = [held for held in (tokens, offsets) if isinstance(held, MappedArray)]
-        self._blocks: CheckedBlocks | None = None
-        if checksums is not None and not isinstance(tokens, SharedArrays):
-            here = self._tokens
-            data = np.asarray(here).view(np.uint8) if isinstance(here, np.ndarray) else here.as_bytes
-            table = _view(checksums)
-            self._blocks = CheckedBlocks(tokens.path, data, table, offset=OFFSETS_HEAD, advice=ADVICE)
-        self._offsets: NDArray[Any] = _view(offsets)
-        self._content: str | None = None
-
     def __len__(self) -> int:
-        return len(self._offsets) - 1
+        return len(self._offsets)
 
-    def __getitem__(self, record_key: SupportsIndex) -> dict[str, NDArray[Any]]:
-        key = check_key(record_key, len(self), self)
-        self._check_files()
-        return {self.feature: self._run(int(self._offsets[key]), int(self._offsets[key + 1]))}
+    def __getitem__(self, record_key: SupportsIndex) -> dict[str, Any]:
+        return self.__getitems__([check_key(record_key, len(self), self)])[0]
 
-    def __getitems__(self, record_keys: ArrayLike) -> list[dict[str, NDArray[Any]]]:
-        return [{self.feature: tokens} for tokens in self.slices(*self.bounds(record_keys))]
+    def __getitems__(self, record_keys: ArrayLike) -> list[dict[str, Any]]:
+        keys = check_keys(record_keys, len(self), self)
+        return self._records(keys, *self._offsets.bounds(keys))
 
-    def read_range(self, record_key: SupportsIndex, start: int, stop: int) -> dict[str, NDArray[Any]]:
+    def _records(self, keys: IntArray, begins: IntArray, ends: IntArray) -> list[dict[str, Any]]:
+        tokens = self._tokens.slices(begins, ends)
+        if not self._columns:
+            return [{self.feature: run} for run in tokens]
+        names = [self.feature, *self._columns]
+        columns = [column.of(keys, begins, ends) for column in self._columns.values()]
+        return [dict(zip(names, values)) for values in zip(tokens, *columns)]
+
+    def read_range(self, record_key: SupportsIndex, start: int, stop: int) -> dict[str, Any]:
         """A part of a record, as `source[record_key]` gives the whole.
 
         Args:
@@ -170,25 +157,23 @@ class TokenDataSource:
         >>> TokenDataSource([5, 6, 7, 8], [0, 1, 4]).read_range(1, 1, 3)["tokens"].tolist()
         [7, 8]
         """
-        key = check_key(record_key, len(self), self)
-        self._check_files()
-        begin, end = int(self._offsets[key]), int(self._offsets[key + 1])
-        if not 0 <= start <= stop <= end - begin:
+        keys = np.array([check_key(record_key, len(self), self)])
+        begins, ends = self._offsets.bounds(keys)
+        length = int((ends - begins)[0])
+        if not 0 <= start <= stop <= length:
             raise ValueError(
-                f"start, stop: expected tokens from 0 to {end - begin} of document {key}, got {start} to {stop}"
+                f"start, stop: expected tokens from 0 to {length} of document {keys[0]}, got {start} to {stop}"
             )
-        return {self.feature: self._run(begin + start, begin + stop)}
+        return self._records(keys, begins + start, begins + stop)[0]
 
-    def _check_files(self) -> None:
-        for mapped in self._mapped:
-            mapped.check()
+    def name(self, record_key: SupportsIndex) -> str | None:
+        """The document's file and its place among the file's documents, such as "web.tokens[17]"; None of an array.
 
-    def _run(self, begin: int, end: int) -> NDArray[Any]:
-        if isinstance(self._tokens, np.ndarray):
-            if self._blocks is not None:
-                self._blocks.check(begin * self._tokens.itemsize, end * self._tokens.itemsize)
-            return self._tokens[begin:end]
-        return self.slices(np.array([begin]), np.array([end]))[0]
+        Args:
+            record_key: int in [0, len(source)); IndexError otherwise.
+        """
+        file, place = self._offsets.place(check_key(record_key, len(self), self))
+        return f"{self._names[file]}[{place}]" if self._names else None
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -196,30 +181,50 @@ class TokenDataSource:
         return self._tokens.dtype
 
     @property
+    def columns(self) -> dict[str, tuple[str, np.dtype[Any]]]:
+        """What a record has beside its tokens: by name "token", "number" or "text", and the dtype of the values.
+
+        A column of "token" has a value for each token, the others one for each document.
+        """
+        return {name: (column.per, column.values.dtype) for name, column in self._columns.items()}
+
+    def document_column(self, name: str, record_keys: ArrayLike) -> NDArray[Any]:
+        """The numbers or texts (n,) of some documents; their tokens aren't read.
+
+        Args:
+            name: of a column with one value for each document; ValueError for another. Texts come as objects.
+            record_keys: integers (n,); IndexError naming the first that is out of range.
+        """
+        column = self._columns.get(name)
+        if column is None or column.per == "token":
+            known = [each for each, (per, _) in self.columns.items() if per != "token"]
+            raise ValueError(f"name: expected a column of documents, one of {known}, got {_short(name)}")
+        return column.of_documents(check_keys(record_keys, len(self), self))
+
+    @property
     def lengths(self) -> NDArray[Any]:
         """The tokens of each document (documents,), for `plan_packing`; uint32 where all are below 2**32."""
-        least = np.uint32 if len(self._tokens) < 1 << 32 else np.int64
-        self._check_files()
-        lengths: NDArray[Any] = np.empty(len(self), least)
-        np.subtract(self._offsets[1:], self._offsets[:-1], out=lengths, casting="unsafe")
-        return lengths
+        return self._offsets.lengths
 
     @property
     def read_ahead(self) -> int:
         """Calls in flight that pay: 0 for arrays and local files, 4 where reads wait for a server."""
-        return 0 if isinstance(self._tokens, np.ndarray) else self._tokens.read_ahead
+        return self._tokens.read_ahead
+
+    @property
+    def _nbytes(self) -> int:
+        first, last = self._offsets.ends
+        return self.dtype.itemsize * (last - first)
 
     @property
     def chunk_records(self) -> int:
         """Documents of about 1 MiB: what `ChunkSampler` should read together."""
-        nbytes = self.dtype.itemsize * int(self._offsets[-1] - self._offsets[0])
-        return max(1, _CHUNK_BYTES * len(self) // max(1, nbytes))
+        return max(1, _CHUNK_BYTES * len(self) // max(1, self._nbytes))
 
     @property
     def chunk_bytes(self) -> int:
         """Bytes of a chunk, on average."""
-        nbytes = self.dtype.itemsize * int(self._offsets[-1] - self._offsets[0])
-        return max(1, nbytes * self.chunk_records // max(1, len(self)))
+        return max(1, self._nbytes * self.chunk_records // max(1, len(self)))
 
     def bounds(self, record_keys: ArrayLike) -> tuple[IntArray, IntArray]:
         """The place of the first token of each record, and the place behind its last.
@@ -230,15 +235,14 @@ class TokenDataSource:
         >>> TokenDataSource([5, 6, 7, 8], [0, 1, 4]).bounds([1, 0])
         (array([1, 0]), array([4, 1]))
         """
-        keys = check_keys(record_keys, len(self), self)
-        self._check_files()
-        return self._offsets[keys].astype(np.int64), self._offsets[keys + 1].astype(np.int64)
+        return self._offsets.bounds(check_keys(record_keys, len(self), self))
 
-    def slices(self, begins: IntArray, ends: IntArray) -> list[NDArray[Any]]:
+    def slices(self, begins: IntArray, ends: IntArray, column: str | None = None) -> list[NDArray[Any]]:
         """Runs of tokens, read-only; those of an array are views.
 
         Args:
             begins, ends: place of the first token of each run, and the place behind its last (n,).
+            column: one with a value for each token, of which those of these tokens are given; None for the tokens.
 
         >>> [
         ...     run.tolist()
@@ -246,13 +250,7 @@ class TokenDataSource:
         ... ]
         [[7, 8]]
         """
-        tokens = self._tokens
-        self._check_files()
-        if not isinstance(tokens, np.ndarray):
-            return tokens.slices(begins, ends, self._blocks)
-        if self._blocks is not None:
-            self._blocks.check_each(begins * tokens.itemsize, ends * tokens.itemsize)
-        return [tokens[begin:end] for begin, end in zip(begins.tolist(), ends.tolist())]
+        return (self._tokens if column is None else self._columns[column].values).slices(begins, ends)
 
     def fingerprint(self) -> dict[str, Any]:
         """Number and dtype of documents and tokens, and a hash of some of them; the same wherever they lie.
@@ -265,57 +263,33 @@ class TokenDataSource:
             "tokens": [self.dtype.str, len(self._tokens)],
             "feature": self.feature,
             "content": self._content_hash(),
+            **(
+                {"columns": {name: str(dtype) for name, (_, dtype) in self.columns.items()}}
+                if self._columns
+                else {}
+            ),
             **({} if self._digest is None else {"checksums": self._digest}),
         }
 
     def _content_hash(self) -> str:
         if self._content is not None:
             return self._content
-        some = self.__getitems__(sampled_keys(len(self)))
-        content = content_hash([*some, np.asarray(self._offsets[:16], np.int64).tolist()])
-        if not isinstance(self._tokens, np.ndarray):
-            self._content = content  # another content of the object is an error anyway
+        content = content_hash([*self.__getitems__(sampled_keys(len(self))), self._offsets.first])
+        if self.read_ahead:
+            self._content = content  # another content of an object is an error anyway
         return content
 
     def __repr__(self) -> str:
         return f"TokenDataSource({len(self)} documents, {len(self._tokens)} tokens of {self.dtype}, {self.feature!r})"
 
-    def __getstate__(self) -> tuple[str, Any, str | None]:
-        return self.feature, self._held, self._digest
 
-    def __setstate__(self, state: tuple[str, Any, str | None]) -> None:
-        self.feature, self._held, self._digest = state
-        self._open()
-
-
-def _check_offsets(offsets: NDArray[Any], tokens: int) -> None:
-    advice = "for lengths of documents give np.concatenate([[0], np.cumsum(lengths)])"
-    if not len(offsets):
-        raise ValueError(f"offsets: expected one more than there are documents, got none; {advice}")
-    last = offsets[0]
-    for lo in range(0, len(offsets), _CHECKED_AT_ONCE):
-        part = np.concatenate([[last], offsets[lo : lo + _CHECKED_AT_ONCE]])
-        less = part[1:] < part[:-1]
-        if less.any():
-            place = int(less.argmax())
-            raise ValueError(
-                f"offsets: expected ascending numbers, got {part[place + 1]} behind {part[place]} at place "
-                f"{lo + place}; {advice}"
-            )
-        last = part[-1]
-    if int(offsets[0]) < 0 or int(last) > tokens:
+def _without_columns(
+    files: list[str], tokens: Numbers, offsets: list[NDArray[Any]], feature: str, of_offsets: list[str]
+) -> TokenDocuments:
+    values = JoinedValues(tokens)
+    if len(offsets) != len(values.counts):
         raise ValueError(
-            f"offsets: expected numbers from 0 to {tokens}, the number of tokens, got {offsets[0]} to {last}"
+            f"offsets: expected those of {len(values.counts)} files of tokens, got {len(offsets)}; name as many files"
         )
-
-
-def _held(integers: Integers) -> MappedArray | SharedArrays | TokenFile:
-    return _held_array(integers) if isinstance(integers, np.ndarray) else integers
-
-
-def _held_array(array: NDArray[Any]) -> MappedArray | SharedArrays:
-    return MappedArray.of(array) or SharedArrays.of([array])
-
-
-def _view(held: MappedArray | SharedArrays) -> NDArray[Any]:
-    return held.view() if isinstance(held, MappedArray) else held.views()[0]
+    places = JoinedOffsets(offsets, values.counts, [*map(redacted, of_offsets)])
+    return TokenDocuments([*map(redacted, files)], values, places, feature, {}, None)

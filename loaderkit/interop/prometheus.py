@@ -38,6 +38,8 @@ _FAMILIES = (
     ("worker_cpu_seconds", "a worker's tasks used a processor", True, "worker", "cpu"),
     ("worker_records", "records that a worker read", True, "worker", "records"),
     ("worker_bytes", "bytes that a worker made", True, "worker", "nbytes"),
+    ("worker_tokens", "tokens that a worker packed into rows", True, "worker", "tokens"),
+    ("worker_places", "places of these rows, padding included", True, "worker", "places"),
     ("worker_read_retries", "reads that were tried again", True, "worker", "retries"),
     (
         "operation_seconds",

@@ -51,6 +51,7 @@ class WorkerCounters:
     tasks, records, rows, nbytes: done, read, made, made in bytes (about).
     read, read_calls: in which the worker itself read, or waited for reads ahead.
     threads_read, threads_read_calls: of its reading threads. retries: reads that were tried again.
+    tokens: that were packed into rows. places: of these rows, padding included.
     batch: in which batches were made. operations: of each.
     delayed: in which its thread could run and had no processor, since it was ready; None where that isn't known.
     memory: bytes of its own at the snapshot; None where that isn't known.
@@ -75,6 +76,8 @@ class WorkerCounters:
     read_calls: int = 0
     threads_read: int = 0
     threads_read_calls: int = 0
+    tokens: int = 0
+    places: int = 0
     retries: int = 0
     batch: int = 0
     operations: tuple[OperationCounters, ...] = ()

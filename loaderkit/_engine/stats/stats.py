@@ -216,6 +216,17 @@ class Stats:
         return None if records is None else _over(records * work.nbytes, work.records)
 
     @property
+    def tokens_per_second(self) -> float | None:
+        """Tokens in packed rows of the elements handed out, as `bytes_per_second`; None where no rows are packed."""
+        work, records = self.pool.all, self.records_per_second
+        return None if records is None or not work.tokens else _over(records * work.tokens, work.records)
+
+    @property
+    def fill(self) -> float | None:
+        """The share of the places of packed rows that has tokens, from 0 to 1; None where no rows are packed."""
+        return _over(self.pool.all.tokens, self.pool.all.places)
+
+    @property
     def read_latency(self) -> float | None:
         """Seconds of a read of the reading threads; None without these."""
         work = self.pool.all
@@ -246,6 +257,8 @@ class Stats:
             "loader/steps_per_second": self.steps_per_second,
             "loader/records_per_second": self.records_per_second,
             "loader/bytes_per_second": self.bytes_per_second,
+            "loader/tokens_per_second": self.tokens_per_second,
+            "loader/fill": self.fill,
             "trainer/own": self.own,
             "trainer/waiting": self.waiting,
             "trainer/handing": self.handing,

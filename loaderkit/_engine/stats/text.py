@@ -117,6 +117,8 @@ def _run(stats: "Stats") -> str:
     )
     if stats.bytes_per_second is not None:
         text += f", {size(stats.bytes_per_second)}/s"
+    if stats.tokens_per_second is not None:
+        text += f", {rate(stats.tokens_per_second, 'tokens')}, rows {percent(stats.fill)} full"
     if trainer.opening:
         text += f"; opening {duration(trainer.opening / 1e9)}"
     return text + (f"; pauses {duration(trainer.paused / 1e9)}" if trainer.paused else "")

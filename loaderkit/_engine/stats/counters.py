@@ -256,6 +256,26 @@ class _Counted:
 
 
 @dataclass(frozen=True, slots=True)
+class CorpusCounters:
+    """One component of a mixture, over all processes.
+
+    records: of the elements handed out. epochs: None where its sampler doesn't say how long one is.
+    """
+
+    records: int = 0
+    epochs: float | None = 0.0
+
+    def minus(self, earlier: "CorpusCounters") -> "CorpusCounters":
+        """What was read since an earlier snapshot.
+
+        >>> CorpusCounters(30, 1.5).minus(CorpusCounters(10, 0.5))
+        CorpusCounters(records=20, epochs=1.0)
+        """
+        epochs = None if self.epochs is None else self.epochs - (earlier.epochs or 0.0)
+        return CorpusCounters(self.records - earlier.records, epochs)
+
+
+@dataclass(frozen=True, slots=True)
 class Exposed(_Counted):
     """What `it.watch(loss)` found; times are nanoseconds.
 

@@ -63,6 +63,11 @@ class KnownTokenizer:
         return int(found)
 
 
+def is_tokenizer(value: Any) -> bool:
+    """Whether an object is one that `known_tokenizer` knows, or what that gives."""
+    return isinstance(value, KnownTokenizer) or any(name in _KINDS for name in library_names(value))
+
+
 def known_tokenizer(value: Any) -> KnownTokenizer | None:
     """What is known of a tokenizer of tokenizers, transformers, tiktoken or sentencepiece; None for anything else.
 

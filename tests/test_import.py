@@ -105,6 +105,7 @@ def test_dir_shows_public_names_only(room):
         "prometheus",
         "ray",
         "tf",
+        "tokenizers",
         "torch",
         "tqdm",
     }

@@ -21,7 +21,8 @@ from loaderkit.formats._writing.write_format import WriteFormat, write_format
 from loaderkit.formats.map_shards import map_shards
 from loaderkit.formats.tar.unpacking import unpacked_parts
 from loaderkit.formats.write import write
-from loaderkit.sources import SubsetDataSource
+from loaderkit.interop.tokenizers import Encode
+from loaderkit.sources import MapDataSource, SubsetDataSource
 
 from .cluster import cluster_of
 from .exit_status import UsageError
@@ -36,9 +37,9 @@ from .split import check_split, write_split
 from .write_output import check_new, check_records, data_errors, format_of_target, mapped_records, write_file
 
 HELP = """
-Write the records of SRC, which are one set, into one file or a folder of files: in another format, another order, or
-through a function. Keys, fields and types are kept, and the files are the same for any -p. A run that was killed goes
-on with the files of a folder that it had finished.
+Write the records of SRC, which are one set, into one file or a folder of files: in another format, another order,
+through a function, or as tokens. Keys, fields and types are kept, and the files are the same for any -p. A run that was
+killed goes on with the files of a folder that it had finished.
 
 SRC...
 DST  a new file such as x.tar, or a new folder of files; - writes to stdout
@@ -51,6 +52,13 @@ one of:
 --numeric  with --by: compare texts and bytes as the numbers they are
 --reverse  with --by: the greatest first
 --call MODULE:FUNCTION  a function that takes a record and gives one, a list of them, or None for none
+--tokenizer FILE  write tokens of a text, by a tokenizer.json, or a SentencePiece .model
+--field NAME  with --tokenizer: the text of a record (default: text)
+--append TOKEN  with --tokenizer: a token behind each text, such as "</s>", or its id
+--prepend TOKEN  with --tokenizer: a token before each text
+--keep NAME...  with --tokenizer: a field to keep for each document; may be given several times
+--on-error raise|drop[=raise]  what becomes of a record of a folder that fails: dropped ones are listed in
+        DST.dropped.jsonl
 --file  DST is one file, although its name says no format
 --shards N[int]  files of a folder, of as many records each
 --shard-bytes SIZE  end each file of a folder at this size, such as 256MB; a run that was killed begins again
@@ -73,16 +81,19 @@ examples:
   loaderkit convert all.tar sorted.tar --by json.width --numeric
   loaderkit convert all.tar part --prefix --records 1000
   loaderkit convert plan.tsv all.tar --from-table -C pictures
+  loaderkit convert texts.jsonl corpus --tokenizer tokenizer.json --append "</s>" --keep id -p 8
 """
 _ONLY_WITH = {
     "by": ("numeric", "reverse"),
     "prefix": ("records", "size", "max_shards"),
     "from_table": ("folder",),
+    "tokenizer": ("field", "append", "prepend", "keep"),
 }
 _NOT_WITH = {
     "cluster": ("shard_bytes", "from_table", "prefix", "file"),
     "from_table": ("number", "shuffle", "by", "call", "shards", "shard_bytes", "prefix"),
     "prefix": ("call", "file", "shards", "shard_bytes"),
+    "tokenizer": ("call", "from_table", "prefix"),
 }
 TGZ = (".tgz", ".tar.gz")
 
@@ -101,11 +112,11 @@ def run(options: argparse.Namespace, out: Output) -> None:
         function = named_function("--call", options.call)
     opening = open_named if options.by is None else open_scattered
     with _unpacked(options.src) as options.src, named_data(options) as data, opening(data) as opened:
-        source = _ordered(options, opened, out)
+        source = _ordered(options, opened, _tokens(options, opened.source), out)
         if options.prefix:
             write_split(options, source, opened.format, out)
             return
-        form = _target_format(options, opened.format)
+        form = _target_format(options, "tokens" if options.tokenizer else opened.format)
         if not _is_file(options):
             check_new(options.dst, overwrite=options.overwrite, kind="folder")
             files = _write_folder(options, source, function, form)
@@ -137,6 +148,8 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError("DST: expected a name with --json, --shards or --shard-bytes, got -")
     if options.dst == PIPE and options.prefix:
         raise UsageError("DST: expected what the names begin with, as --prefix is given, got -")
+    if options.on_error == "drop" and (_is_file(options) or options.shard_bytes):
+        raise UsageError("--on-error: expected a folder as DST, without --shard-bytes, to drop records")
     sizes = [name for name in ("shards", "shard_bytes") if getattr(options, name) not in (None, 1)]
     if sizes and _is_file(options):
         option = f"--{sizes[0].replace('_', '-')}"
@@ -148,8 +161,21 @@ def _check(options: argparse.Namespace) -> None:
             options.shard_bytes = number_of_bytes("--shard-bytes", options.shard_bytes)
 
 
-def _ordered(options: argparse.Namespace, opened: OpenedSource, out: Output) -> Any:
-    """The source, or those of its records that are asked for, in the order that is."""
+def _tokens(options: argparse.Namespace, source: Any) -> Any:
+    """The source, or with --tokenizer one of the tokens of its texts."""
+    if options.tokenizer is None:
+        return source
+    ends = {
+        name: int(token) if (token := getattr(options, name) or "").isdecimal() else token or None
+        for name in ("append", "prepend")
+    }
+    with usage_errors():
+        encode = Encode(options.tokenizer, options.field or "text", keep=options.keep or (), **ends)
+    return MapDataSource(source, encode)
+
+
+def _ordered(options: argparse.Namespace, opened: OpenedSource, source: Any, out: Output) -> Any:
+    """Of the source's records those that are asked for, in the order that is; `opened` says it."""
     total = len(opened)
     if options.by is not None:
         keys = sorted_keys(opened, options, out)
@@ -158,8 +184,8 @@ def _ordered(options: argparse.Namespace, opened: OpenedSource, out: Output) -> 
     elif options.number is not None:
         keys = np.arange(min(options.number, total))
     else:
-        return opened.source
-    return SubsetDataSource(opened.source, keys[: options.number])
+        return source
+    return SubsetDataSource(source, keys[: options.number])
 
 
 def _write_folder(
@@ -171,6 +197,7 @@ def _write_folder(
             found = mapped_records(function, source, options.processes)
             return len(write(found, options.dst, shard_bytes=options.shard_bytes, **how))
         how |= {"shards": options.shards, "worker_count": options.processes, "cluster": options.cluster}
+        how |= {"on_record_error": options.on_error}
         return len(map_shards(function, source, options.dst, **how))
 
 

@@ -12,6 +12,7 @@ from loaderkit._base.system.whole_file import whole_file
 from loaderkit._plan.state.document import dumps, loads
 from loaderkit._plan.state.state import State, merge
 from loaderkit.errors import StateError
+from loaderkit.samplers import IndexSampler, MixedSampler
 
 from .exit_status import ExitStatus, UsageError
 from .output import Output
@@ -150,10 +151,29 @@ def facts_of(state: State) -> dict[str, Any]:
         "segments": state.segments.to_json(),
         "logical_streams": None if state.streams is None else state.streams.count,
         "mixture": None if state.mixture is None else state.mixture.to_json(),
+        "corpora": _corpora(state),
         "bad_records": state.losses.count,
         "versions": dict(state.versions),
         "numerics": dict(state.numerics),
     }
+
+
+def _corpora(state: State) -> dict[str, Any] | None:
+    """Rows and epochs read of each component of a mixture; None where the state alone doesn't say it."""
+    said, stages = state.sampler, state.mixture
+    named: Any = said.get("components")
+    if stages is None or said.get("pattern") is not None or not named:
+        return None
+    try:
+        components = {
+            name: IndexSampler(each["num_records"], num_epochs=each.get("num_epochs"))
+            for name, each in named.items()
+        }
+        how: Any = {name: said[name] for name in ("order", "when_exhausted", "lanes", "batch", "seed")}
+        mixed = MixedSampler(components, weights=dict.fromkeys(components, 1), **how).with_stages(stages)
+        return {name: each._asdict() for name, each in mixed.taken(state.index).items()}
+    except (KeyError, TypeError, ValueError, LookupError):  # components of other kinds
+        return None
 
 
 def _show(saved: SavedState, options: argparse.Namespace, out: Output) -> None:

@@ -68,7 +68,7 @@ def map_shards(
         on_record_error: "raise", or "drop" to leave out records that can't be read, or per record mapped; then
             PATH.dropped.jsonl has a line for each of them, with its error.
         overwrite: whether what is there is replaced, and unfinished shards of another run are made again.
-        allow: of "source", "function" and "libraries" what may differ from the run that was killed.
+        allow: of "source", "function", "tokenizer" and "libraries" what may differ from the run that was killed.
         cluster: `lk.interop.ray.Tasks(...)`: each shard is made by a task on its hosts, which all see `path` and the
             data; a run may move between it and this machine. ClusterError names the host, or the shard, that fails.
 

@@ -62,7 +62,7 @@ def write(
             FileExistsError or ResumeMismatchError otherwise.
         version: of the functions in the source, such as those of a MapDataSource, which aren't compared with those of a
             run that was killed then: another version writes all files again.
-        allow: of "source", "function" and "libraries" what may differ from that run.
+        allow: of "source", "function", "tokenizer" and "libraries" what may differ from that run.
 
     >>> import loaderkit as lk, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -4,5 +4,6 @@ from . import keras as keras
 from . import prometheus as prometheus
 from . import ray as ray
 from . import tf as tf
+from . import tokenizers as tokenizers
 from . import torch as torch
 from . import tqdm as tqdm

@@ -38,7 +38,11 @@ _FAMILIES = (
     ("worker_cpu_seconds", "a worker's tasks used a processor", True, "worker", "cpu"),
     ("worker_records", "records that a worker read", True, "worker", "records"),
     ("worker_bytes", "bytes that a worker made", True, "worker", "nbytes"),
+    ("worker_tokens", "tokens that a worker packed into rows", True, "worker", "tokens"),
+    ("worker_places", "places of these rows, padding included", True, "worker", "places"),
     ("worker_read_retries", "reads that were tried again", True, "worker", "retries"),
+    ("corpus_records", "records of a component of a mixture, of all processes", True, "corpus", "records"),
+    ("corpus_epochs", "epochs of a component of a mixture", False, "corpus", "epochs"),
     (
         "operation_seconds",
         "workers were in an operation, in reads, or in making batches",
@@ -110,7 +114,7 @@ class PrometheusCollector:
         made = {}
         for name, text, grows, of, _ in _FAMILIES:
             kind = self._core.CounterMetricFamily if grows else self._core.GaugeMetricFamily
-            labels = [of] if of in ("worker", "operation") else []
+            labels = [of] if of in ("worker", "operation", "corpus") else []
             made[name] = kind(f"loaderkit_{name}", text, labels=["loader", *labels])
         return made
 
@@ -123,6 +127,7 @@ def _samples(stats: Stats) -> Iterable[tuple[str, list[str], float]]:
         "trainer": [] if stats.trainer is None else [([], stats.trainer)],
         "pool": [([], stats.pool)],
         "worker": [([str(worker.number)], worker) for worker in stats.pool.places],
+        "corpus": [([name], corpus) for name, corpus in stats.corpora.items()],
         "operation": [([each.name], each) for each in (reads, *work.operations, batches)],
     }
     for name, _, _, of, attributes in _FAMILIES:

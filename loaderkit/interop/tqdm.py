@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from loaderkit._base.extras import missing_library
-from loaderkit._engine.stats.text import percent
+from loaderkit._engine.stats.text import percent, rate
 
 
 def progress(it: Any, **tqdm_options: Any) -> Any:
     """A bar of tqdm over an iterator: right after a resume, with the share of the time in which next() was blocked.
 
     The bar begins at `it.step` and ends at `it.step + it.remaining`, so restore before you make it; an endless stream
-    has no total. The share is that of `it.stats().waiting`, asked for when the bar is drawn; under JAX a blocked next()
-    needn't mean an idle device. Your own `bar.set_postfix(loss=...)` stands before it.
+    has no total. Where rows of tokens are packed it has the tokens a second, too. The share is that of
+    `it.stats().waiting`, asked for when the bar is drawn; under JAX a blocked next() needn't mean an idle device. Your
+    own `bar.set_postfix(loss=...)` stands before it.
 
     Args:
         it: of a loader, or a `device_iterator`.
@@ -43,10 +44,11 @@ def progress(it: Any, **tqdm_options: Any) -> Any:
         @property
         def format_dict(self) -> dict[str, Any]:
             shown: dict[str, Any] = super().format_dict
-            waiting = self.iterable.stats().waiting
-            if waiting is not None:
-                blocked = f"blocked {percent(waiting)}"
-                shown["postfix"] = f"{shown['postfix']}, {blocked}" if shown["postfix"] else blocked
+            stats = self.iterable.stats()
+            said = [shown["postfix"]] if shown["postfix"] else []
+            said += [] if stats.tokens_per_second is None else [rate(stats.tokens_per_second, "tokens")]
+            said += [] if stats.waiting is None else [f"blocked {percent(stats.waiting)}"]
+            shown["postfix"] = ", ".join(said)
             return shown
 
     total = None if it.remaining is None else it.step + it.remaining

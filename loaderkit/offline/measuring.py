@@ -76,7 +76,7 @@ def measure(
         worker_count, worker_kind, read_options: as DataLoader takes them.
         on_record_error: "raise", or a function of the error and the RecordMetadata that gives the value.
         version: of the function, which isn't compared then with that of a run that was killed; another begins again.
-        allow: of "source", "function" and "libraries" what may differ from that run.
+        allow: of "source", "function", "tokenizer" and "libraries" what may differ from that run.
 
     >>> import tempfile
     >>> import loaderkit as lk

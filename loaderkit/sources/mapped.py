@@ -7,6 +7,7 @@ from functools import partial
 from reprlib import repr as _short
 from typing import Any, SupportsIndex
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from loaderkit._base.tree import own_each
@@ -33,21 +34,22 @@ class MapDataSource(SourceAdvice, OfDocuments):
         source: any data source.
         fn: takes a record, returns the new one. It runs wherever records are read, in worker processes too, so its
             result must depend on the record alone. TypeError for what can't be called; NoResultError, when it is
-            read, for a function that gives None.
+            read, for a function that gives None. An object with `map_many` gets many records in one call.
+        key_name: the name of a field more that new records, dicts, get: the record's key in `source`, an np.int64.
 
     >>> source = MapDataSource(["3 cats", "4 dogs"], str.split)
     >>> len(source), source[1]
     (2, ['4', 'dogs'])
     """
 
-    def __init__(self, source: Any, fn: Callable[[Any], Any]) -> None:
+    def __init__(self, source: Any, fn: Callable[[Any], Any], *, key_name: str | None = None) -> None:
         source = require_methods(source, argument="source")
         if not callable(fn):
             raise TypeError(
                 f"fn: expected a function of one record, got {_short(fn)}; of an operation give its method, such as "
                 "Decode().map"
             )
-        self._source, self._function = source, fn
+        self._source, self._function, self._key_name = source, fn, key_name
 
     def __len__(self) -> int:
         return len(self._source)
@@ -56,15 +58,14 @@ class MapDataSource(SourceAdvice, OfDocuments):
         key = check_key(record_key, len(self._source), self)
         # The function may change its record, and the source may hold that one.
         (record,) = own_each([read_record(self._source, key)])
-        return self._given(record)
+        return self._given(key, self._function(record))
 
-    def _given(self, record: Any) -> Any:
-        made = self._function(record)
+    def _given(self, key: int, made: Any) -> Any:
         if made is None:
             raise NoResultError(
                 f"{self}: expected a record of its function, got None; does it lack a return?"
             )
-        return made
+        return made if self._key_name is None else {**made, self._key_name: np.int64(key)}
 
     @property
     def __getitems__(self) -> Callable[[ArrayLike], list[Any]]:
@@ -73,8 +74,11 @@ class MapDataSource(SourceAdvice, OfDocuments):
         return self._read_many
 
     def _read_many(self, record_keys: ArrayLike) -> list[Any]:
-        keys = check_keys(record_keys, len(self._source), self)
-        return list(map(self._given, own_each(read_records(self._source, keys.tolist()))))
+        keys = check_keys(record_keys, len(self._source), self).tolist()
+        records = own_each(read_records(self._source, keys))
+        many = getattr(self._function, "map_many", None)
+        made = map(self._function, records) if many is None else many(records)
+        return list(map(self._given, keys, made))
 
     @property
     def chunk_feed(self) -> Any:
@@ -94,6 +98,7 @@ class MapDataSource(SourceAdvice, OfDocuments):
         return {
             "type": "MapDataSource",
             "function": _name(self._function),
+            **({} if self._key_name is None else {"key_name": self._key_name}),
             "source": fingerprint_of(self._source),
         }
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.numbers import at_least
+from loaderkit._base.system.packed_tokens import packed as packed_tokens
 from loaderkit._order.packing.block import How, Rules, WindowRows, checked_rules, window_rows
 from loaderkit._order.packing.pieces import Long
 from loaderkit._order.packing.row_leaves import (
@@ -141,7 +142,9 @@ class Pack(Window):
             ) from None
         shape = (len(rows.counts), row, *first.shape[1:])
         leaves = {name: packed.empty(name, shape, first.dtype) for name in packed.of_feature(number)}
-        packed.write(number, RowLayout(lengths, rows.counts, row), leaves, pieces, pad)
+        layout = RowLayout(lengths, rows.counts, row)
+        packed_tokens.add(layout.tokens, len(rows.counts) * row)
+        packed.write(number, layout, leaves, pieces, pad)
         return leaves
 
     def _check_equal(self, lengths: npt.NDArray[np.int64], names: Sequence[str]) -> None:

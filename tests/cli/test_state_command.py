@@ -39,6 +39,27 @@ def test_show_names_the_operations_of_a_state_without_their_parameters(loaderkit
     assert document["operations"] == json.loads(golden.read_text())["operations"] != []
 
 
+def test_show_says_what_was_read_of_each_corpus(loaderkit, tmp_path):
+    """As the iterator's sampler does, also behind other weights, and where a corpus ends."""
+    corpora = {"web": range(500), "code": range(90)}
+    for number, how in enumerate(
+        ({}, {"num_epochs": 1, "when_exhausted": "drop"}, {"order": "shuffled", "seed": 3})
+    ):
+        source, sampler = lk.mix(corpora, weights={"web": 1, "code": 1}, **how)
+        with iter(lk.DataLoader(data_source=source, sampler=sampler, operations=[lk.Batch(8)])) as it:
+            for _ in range(10):
+                next(it)
+            it.reweigh({"web": 2, "code": 1})
+            for _ in range(30):
+                next(it)
+            path = tmp_path / f"{number}.json"
+            path.write_bytes(it.get_state())
+            taken = {name: each._asdict() for name, each in it.sampler.taken(it.index).items()}
+        (document,) = loaderkit("state", "show", path, "--json").documents
+        assert document["corpora"] == taken and len(taken) == 2
+    assert "corpora" in loaderkit("state", "show", path).out
+
+
 def test_diff_names_what_differs(loaderkit, tmp_path):
     one, two = saved(tmp_path / "a.json", 3), saved(tmp_path / "b.json", 5, seed=1)
     assert loaderkit("state", "diff", one, one).status == 0

@@ -20,7 +20,9 @@ from loaderkit._loader.inspect.analysis import Limit, advice_of, is_bottleneck, 
 from loaderkit._loader.inspect.conclusion import Experiments, Measured, limit_of_alone
 from loaderkit._loader.inspect.experiments import records_of_element
 from loaderkit._loader.inspect.explain import explain_run
+from loaderkit._loader.inspect.tokenising import tokenising_notes
 from loaderkit._loader.loader import settings_of
+from loaderkit.transforms.base import operation_name
 
 S = 10**9
 
@@ -151,6 +153,28 @@ def test_a_device_that_is_busy_makes_the_trainer_the_limit(monkeypatch):
         "it.watch(loss) has seen no blocked next() yet"
         in explain_run(stats_of(exposed=Exposed()), program).first_line
     )
+
+
+def test_a_tokenizer_that_limits_is_advised_to_work_ahead():
+    """As an operation, in a function of the user's, in a source; not where other work limits."""
+    words = pytest.importorskip("tokenizers").Tokenizer(
+        pytest.importorskip("tokenizers").models.WordLevel({"a": 0, "?": 1}, "?")
+    )
+    encode = lk.interop.tokenizers.Encode(words, None)
+    texts = ["a"] * 8
+
+    def of(limit, source, *operations):
+        return tokenising_notes(limit, source, operations)
+
+    first, reads = (Limit("workers", "", part) for part in ("operations[0] {}", "read"))
+    for operation in (encode, lk.Map(lambda text: words.encode(text).ids), lk.Map(encode.map)):
+        part = operation_name(0, operation)
+        assert "--tokenizer FILE" in of(Limit("workers", "", part), texts, operation)[0]
+        assert not of(Limit("trainer", "", part), texts, operation) and not of(reads, texts, operation)
+        function = operation if operation is encode else operation._function
+        source = lk.SubsetDataSource(lk.MapDataSource(texts, function), range(4))
+        assert of(reads, source) and not of(first, source)
+    assert not of(Limit("workers", "", operation_name(0, lk.Map(len))), texts, lk.Map(len))
 
 
 @pytest.mark.usefixtures("real_clocks")

@@ -72,6 +72,7 @@ WORKER_SETTINGS = {
     **{f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMEXPR")},
     "VECLIB_MAXIMUM_THREADS": "1",
     "OPENCV_FOR_THREADS_NUM": "1",
+    "TOKENIZERS_PARALLELISM": "false",
 }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from loaderkit.errors import ResumeMismatchError
 
-ALLOWED = ("source", "function", "libraries")
+ALLOWED = ("source", "function", "tokenizer", "libraries")
 _log = logging.getLogger("loaderkit")
 
 

@@ -51,6 +51,7 @@ class WorkerCounters:
     tasks, records, rows, nbytes: done, read, made, made in bytes (about).
     read, read_calls: in which the worker itself read, or waited for reads ahead.
     threads_read, threads_read_calls: of its reading threads. retries: reads that were tried again.
+    tokens: that were packed into rows. places: of these rows, padding included.
     batch: in which batches were made. operations: of each.
     delayed: in which its thread could run and had no processor, since it was ready; None where that isn't known.
     memory: bytes of its own at the snapshot; None where that isn't known.
@@ -75,6 +76,8 @@ class WorkerCounters:
     read_calls: int = 0
     threads_read: int = 0
     threads_read_calls: int = 0
+    tokens: int = 0
+    places: int = 0
     retries: int = 0
     batch: int = 0
     operations: tuple[OperationCounters, ...] = ()
@@ -250,6 +253,26 @@ class _Counted:
         """
         names: Any = fields(self)  # type: ignore[arg-type]  # those that derive from it are dataclasses
         return type(self)(*(getattr(self, each.name) - getattr(earlier, each.name) for each in names))
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusCounters:
+    """One component of a mixture, over all processes.
+
+    records: of the elements handed out. epochs: None where its sampler doesn't say how long one is.
+    """
+
+    records: int = 0
+    epochs: float | None = 0.0
+
+    def minus(self, earlier: "CorpusCounters") -> "CorpusCounters":
+        """What was read since an earlier snapshot.
+
+        >>> CorpusCounters(30, 1.5).minus(CorpusCounters(10, 0.5))
+        CorpusCounters(records=20, epochs=1.0)
+        """
+        epochs = None if self.epochs is None else self.epochs - (earlier.epochs or 0.0)
+        return CorpusCounters(self.records - earlier.records, epochs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,11 @@
 """`Stats`: the figures of a loader that `it.stats()` gives, with what follows from them, as text, HTML and scalars."""
 
 import itertools
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from .counters import Exposed, PoolCounters, TrainerCounters, WorkerCounters
+from .counters import CorpusCounters, Exposed, PoolCounters, TrainerCounters, WorkerCounters
 from .text import html_of, line_of, lines_of, rows_of
 
 _NS = 1e9
@@ -22,7 +23,7 @@ class Stats:
     pool: of the workers, which all iterators of a loader share.
     step: that of the iterator; None for a loader. exposed: what `it.watch(loss)` saw, None without it.
     of: the number of the iterator or loader in this process. at: when it was taken, by perf_counter_ns.
-    of_interval: whether it is a difference.
+    of_interval: whether it is a difference. corpora: of a mixture each component, by name.
 
     >>> import loaderkit as lk
     >>> it = iter(lk.load(range(100), num_epochs=1, batch_size=10))
@@ -39,6 +40,7 @@ class Stats:
     of: int = 0
     at: int = 0
     of_interval: bool = False
+    corpora: Mapping[str, CorpusCounters] = field(default_factory=dict)
 
     def __sub__(self, earlier: "Stats") -> "Stats":
         if not isinstance(earlier, Stats):
@@ -57,9 +59,11 @@ class Stats:
             trainer = trainer.minus(earlier.trainer)
         if exposed is not None and earlier.exposed is not None:
             exposed = exposed.minus(earlier.exposed)
-        return replace(
-            self, trainer=trainer, pool=self.pool.since(earlier.pool), exposed=exposed, of_interval=True
-        )
+        corpora = {
+            name: now.minus(earlier.corpora.get(name, CorpusCounters())) for name, now in self.corpora.items()
+        }
+        pool = self.pool.since(earlier.pool)
+        return replace(self, trainer=trainer, pool=pool, exposed=exposed, of_interval=True, corpora=corpora)
 
     # --- of the trainer -----------------------------------------------------------------------------------------
 
@@ -216,6 +220,26 @@ class Stats:
         return None if records is None else _over(records * work.nbytes, work.records)
 
     @property
+    def tokens_per_second(self) -> float | None:
+        """Tokens in packed rows of the elements handed out, as `bytes_per_second`; None where no rows are packed."""
+        work, records = self.pool.all, self.records_per_second
+        return None if records is None or not work.tokens else _over(records * work.tokens, work.records)
+
+    @property
+    def fill(self) -> float | None:
+        """The share of the places of packed rows that has tokens, from 0 to 1; None where no rows are packed."""
+        return _over(self.pool.all.tokens, self.pool.all.places)
+
+    def tokens_of(self, corpus: str) -> float | None:
+        """Tokens of a component of a mixture, about: its rows, each with as many as all have in the mean.
+
+        Args:
+            corpus: its name; KeyError for another.
+        """
+        work, records = self.pool.all, self.corpora[corpus].records
+        return _over(records * work.tokens, work.records) if work.tokens else None
+
+    @property
     def read_latency(self) -> float | None:
         """Seconds of a read of the reading threads; None without these."""
         work = self.pool.all
@@ -246,6 +270,8 @@ class Stats:
             "loader/steps_per_second": self.steps_per_second,
             "loader/records_per_second": self.records_per_second,
             "loader/bytes_per_second": self.bytes_per_second,
+            "loader/tokens_per_second": self.tokens_per_second,
+            "loader/fill": self.fill,
             "trainer/own": self.own,
             "trainer/waiting": self.waiting,
             "trainer/handing": self.handing,
@@ -265,6 +291,9 @@ class Stats:
             "faults/bad_records": self.bad_records,
         }
         named.update((f"seconds_per_record/{name}", seconds) for name, seconds in self.parts.items())
+        for name, corpus in self.corpora.items():
+            named[f"corpus/{name}/records"], named[f"corpus/{name}/epochs"] = corpus.records, corpus.epochs
+            named[f"corpus/{name}/tokens"] = self.tokens_of(name)
         return {name: float(value) for name, value in named.items() if value is not None}
 
     def to_json(self) -> dict[str, Any]:
@@ -274,6 +303,7 @@ class Stats:
             "bad_records": self.bad_records,
             "trainer": None if self.trainer is None else _fields_of(self.trainer),
             "exposed": None if self.exposed is None else _fields_of(self.exposed),
+            "corpora": {name: _fields_of(corpus) for name, corpus in self.corpora.items()},
             "workers": [_worker_json(worker) for worker in self.pool.workers],
             "ended": _worker_json(self.pool.ended),
             "places": [_worker_json(worker) for worker in self.pool.places],
@@ -300,7 +330,7 @@ def _over(part: float | None, whole: float | None) -> float | None:
 
 
 def _fields_of(value: Any) -> dict[str, Any]:
-    return {field.name: getattr(value, field.name) for field in fields(value)}
+    return {each.name: getattr(value, each.name) for each in fields(value)}
 
 
 def _worker_json(worker: WorkerCounters) -> dict[str, Any]:

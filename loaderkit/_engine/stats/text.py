@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from .stats import Stats
 
 UNKNOWN = "unknown"
+_MOST_CORPORA = 8  # that a line shows
 
 
 def percent(share: float | None) -> str:
@@ -76,6 +77,8 @@ def rows_of(stats: "Stats") -> list[tuple[str, str]]:
     if stats.trainer is not None:
         rows.append(("run", _run(stats)))
         rows.append(("trainer", _trainer(stats)))
+    if stats.corpora:
+        rows.append(("corpora", _corpora(stats)))
     rows.append(("workers", _workers(stats)))
     if stats.parts:
         rows.append(("a record", _parts(stats)))
@@ -117,6 +120,8 @@ def _run(stats: "Stats") -> str:
     )
     if stats.bytes_per_second is not None:
         text += f", {size(stats.bytes_per_second)}/s"
+    if stats.tokens_per_second is not None:
+        text += f", {rate(stats.tokens_per_second, 'tokens')}, rows {percent(stats.fill)} full"
     if trainer.opening:
         text += f"; opening {duration(trainer.opening / 1e9)}"
     return text + (f"; pauses {duration(trainer.paused / 1e9)}" if trainer.paused else "")
@@ -133,6 +138,17 @@ def _trainer(stats: "Stats") -> str:
     if stats.exposed is not None:
         text += f"  device idle meanwhile {percent(stats.exposed_waiting)}"
     return text
+
+
+def _corpora(stats: "Stats") -> str:
+    most = sorted(stats.corpora, key=lambda name: -stats.corpora[name].records)
+    shown = []
+    for name in most[:_MOST_CORPORA]:
+        corpus, tokens = stats.corpora[name], stats.tokens_of(name)
+        text = f"{name} {counted(corpus.records, 'record')}"
+        text += "" if corpus.epochs is None else f", {corpus.epochs:.2f} epochs"
+        shown.append(text + ("" if tokens is None else f", about {tokens:.3g} tokens"))
+    return " | ".join(shown) + (f" | {len(most) - len(shown)} more" if len(most) > len(shown) else "")
 
 
 def _workers(stats: "Stats") -> str:

@@ -19,6 +19,7 @@ from .analysis import ENOUGH, MOST_READS, Limit, advice_of, is_bottleneck, limit
 from .conclusion import MOST_WORKERS, Experiments, advice_from, changes_of, is_limiting, limit_from, together
 from .experiments import OpenReader, measure, reads_alone, records_of_element, time_step
 from .explanation import Explanation
+from .tokenising import tokenising_notes
 
 if TYPE_CHECKING:
     from loaderkit._loader.settings import LoaderSettings
@@ -58,6 +59,8 @@ def explain_run(stats: Stats, program: Program) -> Explanation:
             f"Workers were busy for {percent(stats.busy)}, with a processor for {percent(stats.cpu)} of that."
         )
     notes = _notes(stats)
+    if bottleneck is not False:
+        notes += tokenising_notes(limit, program.source, program.operations)
     lacking = "use it.watch(loss)"
     if stats.exposed is not None:
         lacking = "it.watch(loss) has seen no blocked next() yet"
@@ -132,7 +135,9 @@ def explain_loader(
         for what, changes in _settings_for(limit_from(made), settings, made.threads):
             with contextlib.suppress(Exception):  # a setting that this loader can't have, such as its pickle
                 made = made.plus(what, measure(open_reader, share, step, **changes).times(each))
-    return _conclude(made)
+    said = _conclude(made)
+    notes = tokenising_notes(said.limit, settings.source, settings.operations)
+    return said if said.bottleneck is False else dataclasses.replace(said, notes=(*said.notes, *notes))
 
 
 def _settings_for(limit: Limit, settings: "LoaderSettings", threads: int) -> list[tuple[str, dict[str, Any]]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Never, Self, TypeVar
 from loaderkit._base.closing import Closing
 from loaderkit._base.hints import refuse_foreign_method
 from loaderkit._base.numbers import at_least
+from loaderkit._engine.stats.counters import CorpusCounters
 from loaderkit._engine.stats.stats import Stats
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._plan.position import Position
@@ -216,8 +217,17 @@ class LoaderIterator(Closing):
         1
         """
         trainer, pool = self._reader.statistics()
-        meter = self._reader.meter
-        return Stats(trainer, pool, self.step, meter.exposed, of=meter.number, at=time.perf_counter_ns())
+        meter, taken = self._reader.meter, getattr(self.sampler, "taken", None)
+        corpora = {} if taken is None else taken(self.index)
+        return Stats(
+            trainer,
+            pool,
+            self.step,
+            meter.exposed,
+            of=meter.number,
+            at=time.perf_counter_ns(),
+            corpora={name: CorpusCounters(*read) for name, read in corpora.items()},
+        )
 
     def explain(self) -> Explanation:
         """Whether the loader is the bottleneck, what limits it and what to try, from what was counted so far.

@@ -52,6 +52,11 @@ class RowLayout:
         begins = np.cumsum(self._spans) - self._spans
         self._begins = begins - self._rows * row  # the place of each piece's first token in its row
 
+    @property
+    def tokens(self) -> int:
+        """Tokens of all rows."""
+        return sum(self._used)
+
     def write_tokens(self, out: Rows, pieces: Sequence[npt.NDArray[Any]], value: Any) -> None:
         """The pieces, and `value` for padding."""
         bounds = self._bounds

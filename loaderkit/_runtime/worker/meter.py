@@ -32,15 +32,15 @@ _SUMS = 4  # a cell for each phase
 _PHASES_CHANGED = _SUMS + len(PHASES)
 _CPU = _PHASES_CHANGED + 1
 _ACCOUNTED, _TASKS, _RECORDS, _ROWS, _NBYTES = range(_CPU + 1, _CPU + 6)
-_READ, _READ_CALLS, _THREADS_READ, _THREADS_READ_CALLS, _RETRIES, _BATCH = range(_NBYTES + 1, _NBYTES + 7)
+_READ = _NBYTES + 1
 _COUNTED = _READ - _CPU  # those that grow by what each task says
-_OPERATIONS = _BATCH + 1  # three for each
 _MOST_OPERATIONS = 128  # those behind it aren't counted
 # The fields of WorkerCounters in the cells from `_TASKS` on; those of the phases have their names.
 _NAMES = (
-    *("tasks", "records", "rows", "nbytes"),
-    *("read", "read_calls", "threads_read", "threads_read_calls", "retries", "batch"),
+    *("tasks", "records", "rows", "nbytes", "read", "read_calls"),
+    *("threads_read", "threads_read_calls", "tokens", "places", "retries", "batch"),
 )
+_OPERATIONS = _TASKS + len(_NAMES)  # three for each
 CELLS = _OPERATIONS + 3 * _MOST_OPERATIONS + 1
 _PHASES_CELLS = struct.Struct(f"={_CPU - _PHASES_CHANGE}q")
 _CELL = 8  # bytes
@@ -56,8 +56,8 @@ class Meter:
 
     phase: the present one. worked: nanoseconds in tasks, up to the present phase.
     operations: of each operation but Batches the nanoseconds, elements in and out, in lists that others add to; set
-    once. aside: nanoseconds and number of reading threads' reads, and reads that were tried again; set before
-    `task_done`.
+    once. aside: nanoseconds and number of reading threads' reads, tokens and places that were packed, and
+    reads that were tried again; set before `task_done`.
 
     >>> meter = Meter()
     >>> begun = meter.enter(1)
@@ -75,7 +75,7 @@ class Meter:
         self._done = [0] * (_OPERATIONS - _CPU)
         self._shared, self._change = shared, 0
         self._format: struct.Struct | None = None  # of the group of tasks, with the phases in its middle
-        self.aside = (0, 0, 0)
+        self.aside = (0, 0, 0, 0, 0)
         self.operations: Sequence[Sequence[int]] = ()
         self._tell()
 

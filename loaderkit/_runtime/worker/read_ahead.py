@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from loaderkit._base.system.limits import with_limits
+from loaderkit._base.system.packed_tokens import packed
 from loaderkit.errors import WorkerError
 
 # How long `close()` waits for reads in flight; then their daemon threads are left. Not measured.
@@ -56,7 +57,8 @@ class ReadAhead:
         name: of the threads, before their number.
 
     waited: seconds for which `take` waited for reads, in all.
-    counted: of each thread there was, the nanoseconds in its calls and their number.
+    counted: of each thread there was, the nanoseconds in its calls, their number, and what it has packed of tokens and
+    places.
 
     Raises WorkerError, naming the limit, where the system starts no more threads.
 
@@ -86,7 +88,9 @@ class ReadAhead:
     def _start(self, threads: int) -> None:
         self._process = os.getpid()
         self._jobs: _Jobs = queue.SimpleQueue()
-        counted: list[list[int]] = [[0, 0] for _ in range(threads)]  # one for each thread: += isn't atomic
+        counted: list[list[int]] = [
+            [0, 0, 0, 0] for _ in range(threads)
+        ]  # one for each thread: += isn't atomic
         self.counted += counted
         self._threads = [
             threading.Thread(target=_work, args=(self._jobs, mine), name=f"{self._name}{k}", daemon=True)
@@ -235,3 +239,4 @@ def _work(jobs: _Jobs, counted: list[int]) -> None:
 def _count(counted: list[int], begun: int) -> None:
     counted[0] += time.perf_counter_ns() - begun
     counted[1] += 1
+    counted[2:] = packed.tokens, packed.places

@@ -209,11 +209,11 @@ class RecordReader:
             self.calls += 1
 
     @property
-    def counted_aside(self) -> tuple[int, int, int]:
-        """The nanoseconds and the number of the reading threads' reads, and reads tried again."""
+    def counted_aside(self) -> tuple[int, int, int, int, int]:
+        """Of the reading threads the nanoseconds and the number of reads, and tokens and places; reads tried again."""
         threads = () if self._ahead is None else self._ahead.counted
-        retried = sum(retrying.retried for retrying in self._retrying)
-        return sum(mine[0] for mine in threads), sum(mine[1] for mine in threads), retried
+        taken, calls, tokens, places = map(sum, zip(*threads)) if threads else (0, 0, 0, 0)
+        return taken, calls, tokens, places, sum(retrying.retried for retrying in self._retrying)
 
     def tell_of_waits(self, waits: Callable[[], None]) -> None:
         """Sets a function that is called repeatedly while `read` waits for the retry of a read.

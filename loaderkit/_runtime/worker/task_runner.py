@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from loaderkit._base.system.one_thread import OneThread
+from loaderkit._base.system.packed_tokens import packed
 from loaderkit._engine.stats.counters import TELLING, WORKING
 from loaderkit._engine.task import (
     BatchMade,
@@ -75,6 +76,7 @@ class TaskRunner:
     ) -> None:
         self._meter, self._next_phase = meter, next_phase
         self._batch_ns = 0  # nanoseconds in which batches were made
+        self._tokens = self._places = 0  # that this thread has packed
         self._one_thread = OneThread()
         self._pipeline = Pipeline(program.operations, program.seed, reads_windows=program.reads_windows)
         self._runners = self._pipeline.runners
@@ -112,6 +114,7 @@ class TaskRunner:
         meter, reader = self._meter, self.reader
         try:
             begun, cpu = meter.enter(WORKING), time.thread_time_ns()
+            tokens, places = packed.tokens, packed.places
             other = reader.taken + meter.elsewhere
             work = self._works[type(task)]
             # A batch_fn may have written into its rows: there is no second time.
@@ -126,8 +129,8 @@ class TaskRunner:
                 self._one_thread.end()
             if not isinstance(task, ReadStream):  # the rest of it is of its batches
                 self._batch_ns += round(1e9 * result.seconds) - (reader.taken + meter.elsewhere - other)
-            if reader.counts_aside:
-                meter.aside = reader.counted_aside
+            if reader.counts_aside or packed.tokens > tokens:
+                self._count_aside(packed.tokens - tokens, packed.places - places)
             made, read = made_of(task, result), (reader.taken, reader.calls)
             cpu = time.thread_time_ns() - cpu
             meter.task_done(self._next_phase, cpu=cpu, made=made, read=read, batch=self._batch_ns)
@@ -138,6 +141,12 @@ class TaskRunner:
             if reader.reads_ahead:
                 reader.forget(task.id)  # the records after a failure
         return result, output
+
+    def _count_aside(self, tokens: int, places: int) -> None:
+        self._tokens += tokens
+        self._places += places
+        taken, calls, tokens, places, retried = self.reader.counted_aside
+        self._meter.aside = (taken, calls, tokens + self._tokens, places + self._places, retried)
 
     # --- elements and rows in order, however many they are ------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 Of a function it is the source without comments, docstrings and layout, and with it the defaults, what the closure and
 the globals hold, and all of the user's own functions that are called. Of an object it is what pickle would write. Of
-libraries it is their versions.
+libraries it is their versions. Of a tokenizer of another library it is what `known_tokenizer` says.
 """
 
 import ast
@@ -22,6 +22,8 @@ import numpy as np
 
 from loaderkit._base.canonical_json import canonical
 from loaderkit._source.version import attributes_of, version_of
+from loaderkit.transforms.base import Transformation
+from loaderkit.transforms.known_tokenizer import KnownTokenizer, known_tokenizer
 
 _MOST_TEXT = 200  # of a value that is kept as it is
 _DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -43,7 +45,7 @@ class FunctionText:
 
     Attributes:
         code: the source of each of the user's functions, by the way that leads to it.
-        values: what else they use, likewise.
+        values: what else they use, likewise. tokenizers: the tokenizers among it.
         libraries: versions of the libraries that they use.
         not_compared: ways to objects of which a change isn't seen.
 
@@ -56,6 +58,7 @@ class FunctionText:
     def __init__(self, functions: Mapping[str, Any], source: Any = None) -> None:
         self.code: dict[str, str] = {}
         self.values: dict[str, str] = {}
+        self.tokenizers: dict[str, str] = {}
         self.libraries: dict[str, str] = {}
         self.not_compared: list[str] = []
         self._told: dict[int, tuple[Any, str]] = {}  # by id, with the object, which lives on
@@ -65,7 +68,7 @@ class FunctionText:
         self._add_source("source", source)
 
     def as_json(self) -> dict[str, Any]:
-        """All but the libraries, as JSON values."""
+        """All but the libraries and tokenizers, as JSON values."""
         return {"code": self.code, "values": self.values, "not compared": self.not_compared}
 
     def _add(self, way: str, value: Any) -> None:
@@ -115,7 +118,18 @@ class FunctionText:
     def _object(self, way: str, value: Any) -> str:
         cls = type(value)
         name = self._text(f"{way}.{cls.__name__}", cls)
-        if cls.__module__.startswith(f"{_LOADERKIT}.") and hasattr(value, "fingerprint"):
+        known = value if isinstance(value, KnownTokenizer) else known_tokenizer(value)
+        if known is not None:
+            self._library(known.kind)
+            self._library("tokenizers")  # which transformers calls
+            self.tokenizers[way] = str(known)
+            return way
+        ours = cls.__module__.startswith(f"{_LOADERKIT}.")
+        if ours and issubclass(cls, Transformation) and (fields := getattr(cls, "__dataclass_fields__", ())):
+            for field in fields:
+                self._add(f"{way}.{field}", getattr(value, field))
+            return name
+        if ours and hasattr(value, "fingerprint"):
             return f"{name} {canonical(version_of(value))}"
         if hasattr(value, "__array__") and hasattr(value, "detach"):  # pickle writes a tensor's address
             return f"{name} {self._text(way, np.asarray(value.detach().cpu()))}"
@@ -169,7 +183,7 @@ class FunctionText:
         for name, part in attributes_of(source):
             if hasattr(type(part), "__getitem__") and not isinstance(part, _PLAIN):
                 self._add_source(f"{way}.{name.lstrip('_')}", part)
-            elif callable(part) and not (getattr(part, "__module__", None) or "").startswith(_LOADERKIT):
+            elif callable(part) and (_is_operation(part) or not _module_of(part).startswith(_LOADERKIT)):
                 self._add(f"{way}.{name.lstrip('_')}", part)
 
 
@@ -180,6 +194,15 @@ def _is_own(value: Any) -> bool:
         return True
     file = getattr(module, "__file__", None)
     return file is not None and not file.startswith(_INSTALLED) and not _SITE.search(file)
+
+
+def _is_operation(part: Any) -> bool:
+    """Whether it is an operation, or a method of one: of ours, too, it has what the user gave it."""
+    return isinstance(getattr(part, "__self__", part), Transformation)
+
+
+def _module_of(part: Any) -> str:
+    return getattr(part, "__module__", None) or ""
 
 
 def _names(code: CodeType) -> Iterator[str]:

@@ -28,12 +28,13 @@ def made_of(
     arguments: dict[str, Any],
     modules: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """What results are made of, as JSON values: source, function, libraries, writer, arguments.
+    """What results are made of, as JSON values: source, function, its tokenizers, libraries, writer, arguments.
 
     Args:
         source: any data source; its functions count, too.
         functions: the user's, by the names of the arguments.
-        version: of the functions, in place of their text; None to compare the text. TypeError for another type.
+        version: of the functions, in place of their text and tokenizers; None to compare these. TypeError for
+            another type.
         writer: the number of the algorithm, another one for a change that changes a byte.
         arguments: JSON values.
         modules: libraries that write.
@@ -48,6 +49,7 @@ def made_of(
     return {
         "source": version_of(source),
         "function": {"version": version} if text is None else text.as_json(),
+        **({"tokenizer": text.tokenizers} if text is not None and text.tokenizers else {}),
         "libraries": {
             "python": "{}.{}".format(*sys.version_info),
             **libraries,

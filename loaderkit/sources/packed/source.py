@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from loaderkit._base.numbers import at_least
+from loaderkit._base.system.packed_tokens import packed
 from loaderkit._order.array_digest import digest_of
 from loaderkit._order.packing.row_leaves import Names, RowLayout, row_leaves
 from loaderkit._order.permutation import Int64Array
@@ -164,6 +165,7 @@ class PackedDataSource(CallAdvice):
         begins, ends = source.bounds(documents)
         self._check_lengths(documents, ends - begins)
         layout = RowLayout(lengths, pieces.counts, feature.row)
+        packed.add(layout.tokens, len(keys) * feature.row)
         begins += starts
         names.write(0, layout, columns, source.slices(begins, begins + lengths), self._pad)
         return columns
@@ -175,6 +177,7 @@ class PackedDataSource(CallAdvice):
         columns: dict[str, Iterable[NDArray[Any]]] = {}
         for number, feature in enumerate(self._features):
             layout = RowLayout(feature.of(pieces.lengths), pieces.counts, feature.row)
+            packed.add(layout.tokens, len(keys) * feature.row)
             tokens = list(self._documents.token_rows(feature, pieces, parts, self._pad))
             name, *names = self._names.of_feature(number)
             shape = (len(keys), feature.row)

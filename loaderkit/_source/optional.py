@@ -66,6 +66,30 @@ def each_reader(source: Any) -> Callable[[NDArray[np.int64]], Iterator[Any]] | N
     return _own(source, "read_each")
 
 
+def part_reader(source: Any) -> Callable[[int, int, int], Any] | None:
+    """The source's `read_range(record_key, start, stop)`, None where it has none that agrees with its `__getitem__`.
+
+    Args:
+        source: any data source.
+
+    >>> part_reader([1, 2]) is None
+    True
+    """
+    return _own(source, "read_range")
+
+
+def has_tokens(source: Any) -> bool:
+    """Whether a source has what a `TokenDataSource` has, by which tokens are written straight into batches.
+
+    Args:
+        source: any data source.
+
+    >>> has_tokens([1, 2])
+    False
+    """
+    return all(hasattr(source, name) for name in ("feature", "dtype", "bounds", "slices"))
+
+
 def advised_calls(source: Any) -> int:
     """The source's `read_ahead`: calls in flight that pay; 0 where it has none.
 

@@ -22,8 +22,10 @@ from loaderkit._source.optional import (
     advised_bytes,
     advised_chunk,
     column_reader,
+    has_tokens,
     lacking,
     many_reader,
+    part_reader,
 )
 from loaderkit._source.protocol import holds_own_objects, read_record, read_records
 from loaderkit._source.record_key import check_key, check_keys
@@ -39,14 +41,18 @@ _FINDERS: dict[str, Callable[[Any], Any]] = {
     "take": column_reader,
     "chunk_records": advised_chunk,
     "chunk_bytes": advised_bytes,
+    "read_range": part_reader,
 }
+_PLACE_BITS = 44  # of a token's place in its source
 _MADE_ON_OPENING = ("_readers", "_end_list", "_start_list", "_takes")
 
 
 class ConcatDataSource:
     """The records of the first source, then those of the second, and so on.
 
-    It has `__getitems__`, `take` and `chunk_records` where all of its sources that aren't empty have it.
+    It has `__getitems__`, `take`, `chunk_records`, `lengths` and `read_range` where all of its sources that aren't
+    empty have it, and what a `TokenDataSource` has where all have that, with tokens of one name and dtype: a mixture of
+    corpora is packed as fast as one.
 
     Args:
         sources: one data source or more, of any kinds, in a sequence or a mapping from names. ValueError for none,
@@ -229,6 +235,118 @@ class ConcatDataSource:
         return take(keys) if out is None else take(keys, out=out)
 
     @property
+    def lengths(self) -> NDArray[Any]:
+        """The tokens of each record (records,), for `plan_packing`; only where all have it, else an AttributeError."""
+        found = [getattr(source, "lengths", None) for source in self._sources if len(source)]
+        if any(lengths is None for lengths in found):
+            raise lacking(self, "lengths", needs="sources that all have `lengths`")
+        return np.concatenate([np.empty(0, np.uint32), *found])
+
+    @property
+    def read_range(self) -> Callable[[int, int, int], Any]:
+        """A part of a record, by its key, first token and end; only where all have it, else an AttributeError."""
+        self._require("read_range")
+        return self._read_range
+
+    def _read_range(self, record_key: SupportsIndex, start: int, stop: int) -> Any:
+        place, key = self._place(record_key)
+        return self._sources[place].read_range(key, start, stop)
+
+    def _place(self, record_key: SupportsIndex) -> tuple[int, int]:
+        key = check_key(record_key, self._records, self)
+        place = bisect_right(self._end_list, key)
+        return place, key - self._start_list[place]
+
+    @property
+    def _of_tokens(self) -> tuple[Any, ...]:
+        """The sources that aren't empty, where all are of tokens of one name and dtype, and have the same columns."""
+        if "tokens" not in self._has:
+            self._has["tokens"] = False
+            some = [source for source in self._sources if len(source)]
+            if some and all(map(has_tokens, some)):
+                kinds = [(one.feature, one.dtype, getattr(one, "columns", {})) for one in some]
+                self._has["tokens"] = all(kind == kinds[0] for kind in kinds)
+        if not self._has["tokens"]:
+            raise lacking(self, "slices", needs="sources of tokens of one name and dtype")
+        return self._sources
+
+    @property
+    def _first_of_tokens(self) -> Any:
+        return next(source for source in self._of_tokens if len(source))
+
+    @property
+    def feature(self) -> str:
+        """The tokens' name; this and what follows only where all are sources of tokens, else an AttributeError."""
+        found: str = self._first_of_tokens.feature
+        return found
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the tokens."""
+        found: np.dtype[Any] = self._first_of_tokens.dtype
+        return found
+
+    @property
+    def columns(self) -> Any:
+        """The columns beside the tokens, as a `TokenDataSource` says them."""
+        return getattr(self._first_of_tokens, "columns", {})
+
+    @property
+    def bounds(self) -> Callable[[ArrayLike], tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """The places of records (n,) for `slices`: the first token of each, and the one behind its last."""
+        _ = self._of_tokens
+        return self._bounds
+
+    def _bounds(self, record_keys: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        keys = check_keys(record_keys, self._records, self)
+        begins, ends = np.empty((2, len(keys)), np.int64)
+        for place, rows, theirs in self._by_source(keys):
+            # A place says its source in the bits above those of the source's own places.
+            begins[rows], ends[rows] = (place << _PLACE_BITS) + np.array(self._sources[place].bounds(theirs))
+        return begins, ends
+
+    @property
+    def slices(self) -> Callable[..., list[NDArray[Any]]]:
+        """Runs of tokens, or of values of a column, by places that `bounds` gave and what lies between two of these."""
+        _ = self._of_tokens
+        return self._slices
+
+    def _slices(
+        self, begins: NDArray[np.int64], ends: NDArray[np.int64], column: str | None = None
+    ) -> list[NDArray[Any]]:
+        found: list[Any] = [None] * len(begins)
+        places = begins >> _PLACE_BITS
+        for place in np.unique(places).tolist():
+            rows = np.flatnonzero(places == place)
+            base = place << _PLACE_BITS
+            options = () if column is None else (column,)
+            runs = self._sources[place].slices(begins[rows] - base, ends[rows] - base, *options)
+            for row, run in zip(rows.tolist(), runs):
+                found[row] = run
+        return found
+
+    @property
+    def document_column(self) -> Callable[[str, ArrayLike], NDArray[Any]]:
+        """The values (n,) of a column of documents, as a `TokenDataSource` gives them."""
+        _ = self._of_tokens
+        return self._document_column
+
+    def _document_column(self, name: str, record_keys: ArrayLike) -> NDArray[Any]:
+        keys = check_keys(record_keys, self._records, self)
+        found = np.empty(len(keys), self._first_of_tokens.document_column(name, []).dtype)
+        for place, rows, theirs in self._by_source(keys):
+            found[rows] = self._sources[place].document_column(name, theirs)
+        return found
+
+    def _by_source(self, keys: NDArray[np.int64]) -> Iterator[tuple[int, Any, NDArray[np.int64]]]:
+        """Each source that has some of the keys, the rows of these, and its own keys."""
+        order, shares = self._shares(keys)
+        low = 0
+        for place, theirs in shares:
+            yield place, slice(None) if order is None else order[low : low + len(theirs)], theirs
+            low += len(theirs)
+
+    @property
     def read_ahead(self) -> int:
         """Calls in flight that pay: the most that one of the sources says, as `parts.calls_of_parts` explains."""
         return calls_of_parts(self._sources, in_bulk=self._offers("__getitems__"))
@@ -321,9 +439,8 @@ class ConcatDataSource:
         Args:
             record_key: int in [0, len(source)); IndexError otherwise.
         """
-        key = check_key(record_key, self._records, self)
-        place = bisect_right(self._end_list, key)
-        return namer_of(self._sources[place])(key - int(self._starts[place]))
+        place, key = self._place(record_key)
+        return namer_of(self._sources[place])(key)
 
     def fingerprint(self) -> dict[str, Any]:
         """The fingerprints of the sources: by name, with the names in order, where they have names, else in order."""

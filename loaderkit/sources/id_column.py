@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from reprlib import repr as _short
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,10 @@ class IdColumnDataSource(ConcatDataSource):
             if not isinstance(record, dict) or self._id_key in record:
                 raise self._refused(place, record)
         return [{**record, self._id_key: number} for record in records]
+
+    def _read_range(self, record_key: SupportsIndex, start: int, stop: int) -> Any:
+        place, _ = self._place(record_key)
+        return {**super()._read_range(record_key, start, stop), self._id_key: np.int32(place)}
 
     def _columns_of(self, place: int, keys: NDArray[np.int64], out: list[NDArray[Any]] | None) -> Any:
         ids = np.empty(len(keys), np.int32) if out is None else out[-1]

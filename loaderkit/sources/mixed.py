@@ -58,6 +58,8 @@ def mix(
             as files on a server; needed for these with lanes. None with one lane shuffles all records of an epoch.
         shard_options: used by a loader that gets none of its own.
 
+    Sources of tokens have one dtype; ValueError that names those of others.
+
     Returns the source and the sampler for a DataLoader. A value of the wrong type is a TypeError; an empty source, a
     name that isn't among the sources, and what doesn't fit together are ValueErrors that say what to write.
 
@@ -83,6 +85,7 @@ def mix(
             raise ValueError(
                 f"sources[{name!r}]: expected one record or more, got none; leave this source out"
             )
+    _check_dtypes(sources)
     seed = checked_seed(seed, shuffle=shuffle)
     lanes = at_least("lanes", lanes, 1, advice="give 1, or the number of hosts")
     advice = "give how many chunks are mixed at a time"
@@ -129,6 +132,17 @@ def mix(
         shard_options=shard_options,
     )
     return ConcatDataSource(sources) if id_key is None else IdColumnDataSource(sources, id_key), sampler
+
+
+def _check_dtypes(sources: Mapping[str, Any]) -> None:
+    of_tokens = {name: source for name, source in sources.items() if hasattr(source, "feature")}
+    dtypes = {name: source.dtype for name, source in of_tokens.items() if hasattr(source, "dtype")}
+    if len({*dtypes.values()}) > 1:
+        told = ", ".join(f"{name!r} of {dtype}" for name, dtype in dtypes.items())
+        raise ValueError(
+            f"sources: expected tokens of one dtype, got {told}: the dtype of a batch would depend on its step; write "
+            "all corpora with one dtype"
+        )
 
 
 def _epochs_of(num_epochs: Any, sources: Mapping[str, Any]) -> dict[str, int | None]:

@@ -14,19 +14,31 @@ from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.numbers import at_least
 from loaderkit._base.system.packed_tokens import packed as packed_tokens
 from loaderkit._order.packing.block import How, Rules, WindowRows, checked_rules, window_rows
-from loaderkit._order.packing.pieces import Long
-from loaderkit._order.packing.row_leaves import (
+from loaderkit._order.packing.leaves import (
+    FeatureLeaves,
     Leaves,
     Names,
     RowLayout,
-    RowLeaves,
     Rows,
+    Targets,
+    alike,
+    document_value,
     feature_array,
     row_leaves,
     shown,
 )
+from loaderkit._order.packing.pieces import Long
 
 from .base import Window
+
+_CHOSEN = (
+    "names",
+    "mask",
+    "targets",
+    "loss",
+    "columns",
+    "per_document",
+)  # which leaves there are, and what they hold
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -49,10 +61,8 @@ class Pack(Window):
             tokens. "drop": it is left out. "raise": a ValueError.
         names: None for the names above, which are Grain's; "maxtext" for inputs, inputs_segmentation, inputs_position,
             and targets likewise; or a mapping from the names above to others.
-        mask: name of a leaf (T,) bool: True where the loss counts. That is at tokens that have a target, without
-            `targets` at all tokens.
-        targets: adds `targets`, `targets_segment_ids` and `targets_positions`: the next token of the same piece. The
-            last of a piece has none: `pad`, with segment id 0.
+        mask, targets, loss, columns, per_document: as `lk.PackedDataSource` takes them; what they name are values of an
+            element.
         pad: token of padding. ValueError in a window where the tokens' dtype doesn't hold it.
 
     >>> for row in Pack(4, window=3).window([np.array([1, 2]), np.array([3, 4, 5]), np.array([6, 7])]):
@@ -69,7 +79,10 @@ class Pack(Window):
     long: Long
     names: Names = None
     mask: str | None = None
-    targets: bool = False
+    targets: Targets = False
+    loss: str | None = None
+    columns: tuple[str, ...] = ()
+    per_document: tuple[str, ...] = ()
     pad: int = 0
 
     @former_arguments(removed_in="0.3.0", by_place=["window", "how", "feature", "long"])
@@ -83,12 +96,17 @@ class Pack(Window):
         long: Literal["split", "truncate", "drop", "raise"] = "split",
         names: Names = None,
         mask: str | None = None,
-        targets: bool = False,
+        targets: Targets = False,
+        loss: str | None = None,
+        columns: Sequence[str] = (),
+        per_document: Sequence[str] = (),
         pad: int = 0,
     ) -> None:
         features = _checked_features(length, feature)
+        chosen: dict[str, Any] = {"names": names, "mask": mask, "targets": targets, "loss": loss}
+        chosen |= {"columns": columns, "per_document": per_document}
         if features is not None or not isinstance(names, Mapping):
-            row_leaves(features or ("tokens",), names, mask, targets=bool(targets))
+            row_leaves(features or ("tokens",), **chosen)
         if isinstance(length, Mapping):
             length = {name: _row(f"length[{name!r}]", length[name]) for name in features or ()}
         else:
@@ -100,18 +118,31 @@ class Pack(Window):
             how=how,
             feature=feature if feature is None or isinstance(feature, str) else features,
             long=long,
-            names=names,
-            mask=mask,
-            targets=bool(targets),
+            **{**chosen, "columns": tuple(columns), "per_document": tuple(per_document)},
             pad=at_least("pad", pad, -(1 << 63), below=1 << 64),
         )
 
     def window(self, elements: list[Any]) -> list[dict[str, npt.NDArray[Any]]]:
         """The rows of some documents."""
-        names = _checked_features(self.length, self.feature) or (_only_feature(elements[0]),)
-        packed = row_leaves(names, self.names, self.mask, targets=self.targets)
-        columns = [_column(elements, name, bare=len(names) == 1) for name in names]
-        lengths = np.array([list(map(len, column)) for column in columns], np.int64).T  # (elements, features)
+        names = _checked_features(self.length, self.feature) or (self._only_feature(elements[0]),)
+        features = row_leaves(names, **{name: getattr(self, name) for name in _CHOSEN})
+        columns = {
+            name: _column(elements, name, bare=len(names) == 1)
+            for one in features
+            for name in (one.name, *(column for _, column in one.by_token))
+        }
+        for one in features:
+            for _, name in one.by_token:
+                _check_values(columns[one.name], columns[name], name)
+        numbers = {
+            name: np.array(
+                [document_value(element, name, place, _described) for place, element in enumerate(elements)]
+            )
+            for name in self.per_document
+        }
+        lengths = np.array(
+            [list(map(len, columns[name])) for name in names], np.int64
+        ).T  # (elements, features)
         if isinstance(self.length, Mapping):
             row = tuple(self.length[name] for name in names)
         else:
@@ -123,28 +154,45 @@ class Pack(Window):
         if not len(rows.counts):
             return []
         leaves: dict[str, npt.NDArray[Any]] = {}
-        for number, column in enumerate(columns):
-            leaves |= self._leaves(packed, number, column, rows, row[number])
+        for number, one in enumerate(features):
+            leaves |= self._leaves(one, columns, numbers, rows, lengths[:, number], number, row[number])
         return [dict(zip(leaves, values)) for values in zip(*leaves.values())]
 
     def _leaves(
-        self, packed: RowLeaves, number: int, column: list[Rows], rows: WindowRows, row: int
+        self,
+        feature: FeatureLeaves,
+        columns: Mapping[str, list[Rows]],
+        numbers: Mapping[str, npt.NDArray[Any]],
+        rows: WindowRows,
+        whole: npt.NDArray[np.int64],
+        number: int,
+        row: int,
     ) -> Leaves:
         """The leaves (rows, tokens of a row, ...) of one feature."""
-        first, starts, lengths = column[0], rows.starts[:, number], rows.lengths[:, number]
-        where = zip(rows.documents.tolist(), starts.tolist(), (starts + lengths).tolist())
-        pieces = [column[document][start:end] for document, start, end in where]
+        starts, lengths = rows.starts[:, number], rows.lengths[:, number]
+        ends, goes_on = starts + lengths, None
+        if self.targets == "document":
+            goes_on = (lengths > 0) & (ends < whole[rows.documents])
+            ends += goes_on
+        where = [*zip(rows.documents.tolist(), starts.tolist(), ends.tolist())]
+        read = (feature.name, *(name for _, name in feature.by_token))
+        values: dict[str, Any] = {
+            name: [columns[name][document][start:end] for document, start, end in where] for name in read
+        }
+        values |= {name: each[rows.documents] for name, each in numbers.items()}
+        first = columns[feature.name][0]
         try:
             pad = np.array(self.pad, first.dtype)
         except OverflowError:
             raise ValueError(
                 f"pad: expected a number of {first.dtype}, as the tokens are, got {self.pad}"
             ) from None
-        shape = (len(rows.counts), row, *first.shape[1:])
-        leaves = {name: packed.empty(name, shape, first.dtype) for name in packed.of_feature(number)}
-        layout = RowLayout(lengths, rows.counts, row)
+        like = {name: (each[0].dtype, each[0].shape[1:]) for name, each in columns.items()}
+        like |= {name: (each.dtype, ()) for name, each in numbers.items()}
+        leaves = feature.empty(len(rows.counts), row, like)
+        layout = RowLayout(lengths, rows.counts, row, goes_on)
         packed_tokens.add(layout.tokens, len(rows.counts) * row)
-        packed.write(number, layout, leaves, pieces, pad)
+        feature.write(layout, leaves, values, pad)
         return leaves
 
     def _check_equal(self, lengths: npt.NDArray[np.int64], names: Sequence[str]) -> None:
@@ -168,13 +216,26 @@ class Pack(Window):
                 f'{lengths[place, number]}; write long="split", "truncate" or "drop"'
             )
 
+    def _only_feature(self, element: Any) -> str:
+        if not isinstance(element, Mapping) or "tokens" in element:
+            return "tokens"
+        others = {self.loss, *self.columns, *self.per_document}
+        names = [name for name in element if name not in others]
+        if len(names) != 1:
+            name = next(iter(element), "tokens")
+            raise ValueError(
+                f"feature: expected a name where elements have several values, got None and {list(element)}; write "
+                f"feature={name!r}"
+            )
+        return str(names[0])
+
     def _identity(self) -> dict[str, Any]:
         length = dict(self.length) if isinstance(self.length, Mapping) else self.length
         return {"op": "Pack", "length": length, "window": self.size, "how": self.how, "long": self.long}
 
     def __repr__(self) -> str:
         feature = "" if self.feature is None else f", feature={self.feature!r}"
-        given = [(name, getattr(self, name)) for name in ("names", "mask", "targets", "pad")]
+        given = [(name, getattr(self, name)) for name in (*_CHOSEN, "pad")]
         more = "".join(f", {name}={value!r}" for name, value in given if value != getattr(Pack, name))
         return f"Pack({self.length}, window={self.size}, how={self.how!r}{feature}, long={self.long!r}{more})"
 
@@ -196,16 +257,12 @@ def _checked_features(length: Any, feature: Any) -> tuple[str, ...] | None:
     return names
 
 
-def _only_feature(element: Any) -> str:
-    if not isinstance(element, Mapping) or "tokens" in element:
-        return "tokens"
-    if len(element) != 1:
-        name = next(iter(element), "tokens")
-        raise ValueError(
-            f"feature: expected a name where elements have several values, got None and {list(element)}; write "
-            f"feature={name!r}"
-        )
-    return str(next(iter(element)))
+def _check_values(tokens: list[Rows], values: list[Rows], name: str) -> None:
+    for place, (one, other) in enumerate(zip(tokens, values)):
+        if len(one) != len(other):
+            raise ValueError(
+                f"{_described(place)}: expected {len(one)} values in {name!r}, one for each token, got {len(other)}"
+            )
 
 
 def _column(elements: list[Any], name: str, *, bare: bool) -> list[npt.NDArray[Any]]:
@@ -215,7 +272,7 @@ def _column(elements: list[Any], name: str, *, bare: bool) -> list[npt.NDArray[A
         array = feature_array(
             element, name, place, _described, bare=bare, advice="make it one in a Map before Pack"
         )
-        if column and (array.dtype != column[0].dtype or array.shape[1:] != column[0].shape[1:]):
+        if column and not alike(array, column[0]):
             raise ValueError(
                 f"{_described(place)}: expected {name!r} as in the first, {shown(column[0])}, got "
                 f"{shown(array)}"

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import loaderkit as lk
@@ -25,31 +25,36 @@ def token_source(documents=DOCUMENTS):
     )
 
 
-def naive_row(plan, key, documents, row, *, targets=False, pad=PAD):
-    """A row as lists, piece by piece."""
+def naive_row(plan, key, documents, row, *, targets=False, pad=PAD, columns=None, per_document=None):
+    """A row as lists, token by token.
+
+    columns: by leaf, a list for each document; per_document: by leaf, a number of each.
+    """
+    found = {name: [] for name in ("tokens", "tokens_segment_ids", "tokens_positions")}
+    if targets:
+        found |= {name: [] for name in ("targets", "targets_segment_ids", "targets_positions")}
+    found |= {name: [] for name in (*(columns or {}), *(per_document or {}))}
     pieces = plan.rows([key])
-    tokens, segments, positions, nexts, next_segments = [], [], [], [], []
     for number, (document, start, length) in enumerate(
         zip(pieces.documents.tolist(), pieces.starts.tolist(), pieces.lengths.tolist()), 1
     ):
-        piece = documents[document][start : start + length].tolist()
-        tokens += piece
-        segments += [number] * length
-        positions += range(length)
-        nexts += [*piece[1:], pad] if piece else []
-        next_segments += [number] * (length - 1) + [0] if piece else []
-    gap = row - len(tokens)
-    found = {
-        "tokens": tokens + [pad] * gap,
-        "tokens_segment_ids": segments + [0] * gap,
-        "tokens_positions": positions + [0] * gap,
-    }
-    if targets:
-        found |= {
-            "targets": nexts + [pad] * gap,
-            "targets_segment_ids": next_segments + [0] * gap,
-            "targets_positions": positions + [0] * gap,
-        }
+        tokens = documents[document].tolist()
+        for place in range(start, start + length):
+            found["tokens"].append(tokens[place])
+            found["tokens_segment_ids"].append(number)
+            found["tokens_positions"].append(place - start)
+            end = len(tokens) if targets == "document" else start + length
+            at = place + bool(targets)  # whose values stand here
+            if targets:
+                found["targets"].append(tokens[at] if at < end else pad)
+                found["targets_segment_ids"].append(number if at < end else 0)
+                found["targets_positions"].append(place - start)
+            for name, values in (columns or {}).items():
+                found[name].append(values[document][at] if at < end else 0)
+            for name, values in (per_document or {}).items():
+                found[name].append(values[document] if at < end else 0)
+    for name, values in found.items():
+        values += [pad if name in ("tokens", "targets") else 0] * (row - len(values))
     return found
 
 
@@ -62,7 +67,7 @@ def as_lists(row):
     st.integers(1, 9),
     st.sampled_from(["best_fit", "first_fit", "concat_then_split"]),
     st.sampled_from(["split", "truncate"]),
-    st.booleans(),
+    st.sampled_from([False, True, "document"]),
     st.data(),
 )
 def test_rows_beside_naive_concatenation(lengths, row, how, long, targets, data):
@@ -85,12 +90,134 @@ def test_rows_beside_naive_concatenation(lengths, row, how, long, targets, data)
     ]
 
 
+@given(
+    st.lists(st.integers(0, 12), min_size=1, max_size=12).filter(any),
+    st.integers(1, 9),
+    st.sampled_from(["best_fit", "first_fit", "concat_then_split"]),
+    st.sampled_from(["split", "truncate", "drop"]),
+    st.sampled_from([False, True, "document"]),
+)
+@settings(max_examples=max(12, settings.default.max_examples // 2))
+def test_masks_and_weights_belong_to_targets(tmp_path_factory, lengths, row, how, long, targets):
+    """Of token files, of any source with and without parts, of Pack: what a loop over the tokens gives."""
+    assume(long != "drop" or any(0 < n <= row for n in lengths))
+    rng = np.random.default_rng(len(lengths))
+    records = [
+        {
+            "tokens": np.arange(20 * k + 1, 20 * k + 1 + n, dtype=np.uint16),
+            "counts": rng.random(n) < 0.5,
+            "weight": rng.integers(1, 9, n).astype(np.float32),
+            "source": np.int32(k + 1),
+        }
+        for k, n in enumerate(lengths)
+    ]
+    plan = lk.plan_packing(lengths, row, how=how, long=long)
+    tokens = [one["tokens"] for one in records]
+    columns = {
+        leaf: [one[name].tolist() for one in records]
+        for leaf, name in (("mask", "counts"), ("weight", "weight"))
+    }
+    numbers = {"source": [int(one["source"]) for one in records]}
+    leaves = {
+        "targets": targets,
+        "mask": "mask",
+        "loss": "counts",
+        "columns": ["weight"],
+        "per_document": ["source"],
+    }
+    expected = [
+        naive_row(plan, key, tokens, row, targets=targets, columns=columns, per_document=numbers)
+        for key in range(len(plan))
+    ]
+    path = lk.write(records, tmp_path_factory.mktemp("files") / "a.tokens")
+    for source in (lk.TokenDataSource(path), records, Ranges(records)):
+        found = lk.PackedDataSource(source, plan, pad=PAD, **leaves).__getitems__(range(len(plan)))
+        assert [as_lists(one) for one in found] == expected
+        if found:
+            assert found[0]["mask"].dtype == np.bool_ and found[0]["weight"].dtype == np.float32
+    packed = lk.Pack(row, how=how, long=long, window=len(records), pad=PAD, **leaves).window(records)
+    mask = [row["mask"].sum() for row in packed]
+    assert sum(mask) == sum(map(sum, (row["mask"] for row in expected)))
+    if how == "first_fit":
+        one, other = (
+            sorted([float(v) for leaf in row.values() for v in leaf] for row in rows)
+            for rows in (map(as_lists, packed), expected)
+        )
+        assert one == other
+
+
+class Ranges(list):
+    """Documents that are read in parts."""
+
+    def read_range(self, key, start, stop):
+        return {name: one[start:stop] if np.ndim(one) else one for name, one in self[key].items()}
+
+
+def test_pairs_have_targets_and_masks_of_their_own():
+    """Segment k of both is a pair; names of the feature stand before those of its leaves, in documents too."""
+    rng = np.random.default_rng(0)
+    pairs = [
+        {
+            "chosen": np.arange(10 * k, 10 * k + n),
+            "rejected": -np.arange(10 * k, 10 * k + m) - 1,
+            "chosen_counts": rng.random(n) < 0.5,
+            "rejected_counts": rng.random(m) < 0.5,
+            "reward": k,
+        }
+        for k, (n, m) in enumerate(rng.integers(1, 6, (20, 2)).tolist())
+    ]
+    sizes = {name: [len(one[name]) for one in pairs] for name in ("chosen", "rejected")}
+    plan = lk.plan_packing(sizes, {"chosen": 8, "rejected": 9}, how="first_fit")
+    leaves = {"targets": True, "mask": "mask", "loss": "counts", "per_document": ["reward"]}
+    seen = 0
+    for row in lk.PackedDataSource(pairs, plan, **leaves):
+        for segment in range(1, row["chosen_segment_ids"].max() + 1):
+            of = set()
+            for name in ("chosen", "rejected"):
+                here = row[f"{name}_segment_ids"] == segment
+                (pair,) = (one for one in pairs if np.array_equal(one[name], row[name][here]))
+                of.add(pair["reward"])
+                assert row[f"{name}_targets"][here][:-1].tolist() == pair[name][1:].tolist()
+                assert row[f"{name}_mask"][here].tolist() == [*pair[f"{name}_counts"][1:].tolist(), False]
+                assert row[f"{name}_reward"][here].tolist() == [pair["reward"]] * (len(pair[name]) - 1) + [0]
+            assert len(of) == 1
+            seen += 1
+    assert seen == len(pairs)
+    rows = lk.Pack({"chosen": 8, "rejected": 9}, how="first_fit", window=20, **leaves).window(pairs)
+    assert len(rows) == len(plan) and {*rows[0]} == {*lk.PackedDataSource(pairs, plan, **leaves)[0]}
+
+
+def test_values_that_do_not_fit_their_tokens(tmp_path):
+    """A loss column of another length, a column that isn't there or is of documents: an error that names it."""
+    records = [{"tokens": np.arange(n), "counts": np.ones(n - (n == 3), bool), "id": "a"} for n in (2, 3)]
+    with pytest.raises(ValueError, match=r"record\['counts'\]: expected 3 values, one for each token, got 2"):
+        lk.write(records, tmp_path / "a.tokens")
+    plan = lk.plan_packing([2, 3], 5)
+    with pytest.raises(ValueError, match="document 1: expected 3 tokens in 'counts', as planned, got 2"):
+        list(lk.PackedDataSource(records, plan, mask="mask", loss="counts"))
+    with pytest.raises(
+        ValueError, match="element 1 of the window: expected 3 values in 'counts', one for each"
+    ):
+        lk.Pack(5, mask="mask", loss="counts").window([{**one, "id": 1} for one in records])
+    lk.write(records[:1], tmp_path / "a.tokens")
+    source, plan = lk.TokenDataSource(tmp_path / "a.tokens"), lk.plan_packing([2], 5)
+    for name, leaves in [
+        ("id", {"loss": "id", "mask": "m"}), ("other", {"columns": ["other"]}), ("counts", {"per_document": ["counts"]})
+    ]:  # fmt: skip
+        with pytest.raises(
+            ValueError, match=f"expected names of a .* which the source has: .*, got '{name}'"
+        ):
+            lk.PackedDataSource(source, plan, **leaves)
+    with pytest.raises(ValueError, match="document 0: expected a number in 'id', got 'a'"):
+        lk.PackedDataSource(records[:1], plan, per_document=["id"])[0]
+
+
 def test_columns_are_written_in_place(monkeypatch):
     """Also in several groups, and to arrays that aren't contiguous."""
     plan = lk.plan_packing(LENGTHS, 8)
     rows = lk.PackedDataSource(token_source(), plan, targets=True, mask="mask")
     expected = rows.take(range(len(rows)))
-    monkeypatch.setattr("loaderkit._order.packing.row_leaves._AT_ONCE", 17)
+    monkeypatch.setattr("loaderkit._order.packing.leaves._AT_ONCE", 17)
     for step in (1, 2):
         out = [np.full((step * len(rows), 8), 77, leaf.dtype)[::step] for leaf in expected.values()]
         assert rows.take(range(len(rows)), out=out)["mask"] is out[-1]
@@ -139,8 +266,6 @@ def test_several_features_of_one_length():
     assert list(row)[3:] == ["weights", "weights_segment_ids", "weights_positions"]
     assert np.array_equal(row["weights"], row["ids"] / 2)
     assert np.array_equal(row["weights_segment_ids"], row["ids_segment_ids"])
-    with pytest.raises(ValueError, match=r"targets: expected one feature, got \['ids', 'weights'\]"):
-        lk.PackedDataSource(records, plan, feature=["ids", "weights"], targets=True)
     short = [{**record, "weights": record["weights"][1:]} for record in records]
     with pytest.raises(ValueError, match=r"document \d: expected \d+ tokens in 'weights', as planned, got"):
         lk.PackedDataSource(short, plan, feature=["ids", "weights"])[1]

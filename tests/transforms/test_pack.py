@@ -167,7 +167,9 @@ def test_elements_that_are_no_arrays():
         ({"length": 4, "pad": 0.5}, "pad: expected an int"),
         ({"length": 4, "mask": "tokens"}, "names: expected another name for each leaf, got 'tokens' for two"),
         ({"length": 4, "names": "t5"}, "names: expected 'maxtext', a mapping of names or None"),
-        ({"length": 4, "feature": ["a", "b"], "targets": True}, "targets: expected one feature"),
+        ({"length": 4, "targets": "next"}, "targets: expected True, False or 'document', got 'next'"),
+        ({"length": 4, "loss": "counts"}, "mask: expected a name for the leaf of loss='counts', got None"),
+        ({"length": 4, "columns": "weight"}, "columns: expected a list of names, got 'weight'"),
         ({"length": {}}, "feature: expected a name, or different names, got {}"),
     ],
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from reprlib import repr as _short
 from typing import Any, SupportsIndex
@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 from loaderkit._base.numbers import at_least
 from loaderkit._base.system.packed_tokens import packed
 from loaderkit._order.array_digest import digest_of
-from loaderkit._order.packing.row_leaves import Names, RowLayout, row_leaves
+from loaderkit._order.packing.leaves import FeatureLeaves, Names, RowLayout, Targets, alike, row_leaves
 from loaderkit._order.permutation import Int64Array
 from loaderkit._source.content import sampled_keys
 from loaderkit._source.fingerprint import fingerprint_of, same_where_known
-from loaderkit._source.optional import CallAdvice, lacking
+from loaderkit._source.optional import CallAdvice, has_tokens, lacking
 from loaderkit._source.protocol import holds_own_objects
 from loaderkit._source.record_key import check_key, check_keys, short_repr
 from loaderkit.sources.checked import require_methods
@@ -27,8 +27,6 @@ from .documents import DocumentReader, PackedFeature
 from .pack_plan import PackPlan, RowPieces
 
 _CHECKED_DOCUMENTS = 1024  # of a token source, when the source is made; each is compared when it is read, too
-# What a source of tokens in one array has, as a TokenDataSource: its runs are written straight into batches.
-_OF_TOKENS = ("feature", "dtype", "bounds", "slices")
 _SHOWN = 8  # documents in a row's name
 
 
@@ -48,9 +46,15 @@ class PackedDataSource(CallAdvice):
         names: None for the names above, which are Grain's; "maxtext" for inputs, inputs_segmentation, inputs_position,
             and targets likewise; or a mapping from the names above to others.
         mask: name of a leaf (T,) bool: True where the loss counts. That is at tokens that have a target, without
-            `targets` at all tokens.
+            `targets` at all tokens; with `loss` at those of them where it isn't 0.
         targets: adds `targets`, `targets_segment_ids` and `targets_positions`: the next token of the same piece. The
-            last of a piece has none: `pad`, with segment id 0.
+            last of a piece has none: `pad`, with segment id 0. "document": the last of a piece has the document's next
+            token as its target, where the document was cut there.
+        loss: name of an array in a document with a value for each token, 0 or False where the loss doesn't count.
+        columns: names of further arrays in a document with a value for each token: a leaf (T,) of the same name each.
+        per_document: names of numbers of a document: a leaf (T,) of the same name each.
+            A leaf of `loss`, `columns` and `per_document` has at each token the value at the token's *target*, without
+            `targets` at the token itself; 0 where there is none.
         pad: token of padding.
         max_read_factor: how many tokens may be read for each in a row, in the mean of the plan; ValueError where there
             are more. A source reads a split document for each of its pieces, unless it has `read_range(record_key,
@@ -73,7 +77,10 @@ class PackedDataSource(CallAdvice):
         feature: str | Sequence[str] | None = None,
         names: Names = None,
         mask: str | None = None,
-        targets: bool = False,
+        targets: Targets = False,
+        loss: str | None = None,
+        columns: Sequence[str] = (),
+        per_document: Sequence[str] = (),
         pad: int = 0,
         max_read_factor: float = 4.0,
     ) -> None:
@@ -84,11 +91,26 @@ class PackedDataSource(CallAdvice):
             )
         self._source, self._plan, self._pad = source, plan, pad
         self._excluded: SharedColumns | None = None  # documents that rows lack, ascending
-        self._tokens: Any = source if _has_tokens(source) else None
-        self._features = _features_of(source, plan, feature)
-        self._names = row_leaves([one.name for one in self._features], names, mask, targets=bool(targets))
-        self._leaves = self._names.all
-        self._documents = DocumentReader(source, self._features)
+        named = _features_of(source, plan, feature)
+        leaves = row_leaves(
+            named,
+            names=names,
+            mask=mask,
+            targets=targets,
+            loss=loss,
+            columns=columns,
+            per_document=per_document,
+        )
+        self._features = tuple(_packed(plan, each) for each in leaves)
+        self._leaves = tuple(name for each in leaves for name in each.all)
+        self._documents = DocumentReader(source, self._features, across=targets == "document")
+        given = {"targets": targets, "loss": loss, "columns": [*columns], "per_document": [*per_document]}
+        self._told = {name: value for name, value in given.items() if value and value is not True}
+        self._tokens: Any = None
+        if has_tokens(source):
+            known = getattr(source, "columns", None)
+            _check_columns(known, leaves[0])
+            self._tokens = source if known is not None or not (columns or loss or per_document) else None
         if self._tokens is not None:
             limits = np.iinfo(self._tokens.dtype)
             at_least("pad", pad, int(limits.min), below=int(limits.max) + 1)
@@ -153,42 +175,67 @@ class PackedDataSource(CallAdvice):
         return self._take
 
     def _take(self, record_keys: ArrayLike, out: list[NDArray[Any]] | None = None) -> dict[str, NDArray[Any]]:
-        source, (feature,), names = self._tokens, self._features, self._names
+        source, (feature,) = self._tokens, self._features
+        leaves = feature.leaves
         keys = check_keys(record_keys, len(self), self)
         if out is None:
-            out = [names.empty(name, (len(keys), feature.row), source.dtype) for name in self._leaves]
-        columns = dict(zip(self._leaves, out, strict=True))
+            known = {name: (dtype, ()) for name, (_, dtype) in getattr(source, "columns", {}).items()}
+            columns = leaves.empty(len(keys), feature.row, {**known, feature.name: (source.dtype, ())})
+        else:
+            columns = dict(zip(self._leaves, out, strict=True))
         if not len(keys):
             return columns
         pieces = self._pieces(keys)
         documents, starts, lengths = pieces.documents, feature.of(pieces.starts), feature.of(pieces.lengths)
         begins, ends = source.bounds(documents)
         self._check_lengths(documents, ends - begins)
-        layout = RowLayout(lengths, pieces.counts, feature.row)
+        goes_on = self._documents.goes_on(feature, pieces, ends - begins)
+        layout = RowLayout(lengths, pieces.counts, feature.row, goes_on)
         packed.add(layout.tokens, len(keys) * feature.row)
         begins += starts
-        names.write(0, layout, columns, source.slices(begins, begins + lengths), self._pad)
+        ends = begins + lengths if goes_on is None else begins + lengths + goes_on
+        values = {name: source.slices(begins, ends, name) for _, name in leaves.by_token}
+        values |= {name: source.document_column(name, documents) for _, name in leaves.by_document}
+        values[feature.name] = source.slices(begins, ends)
+        leaves.write(layout, columns, values, self._pad)
         return columns
 
     def _read(self, keys: Int64Array) -> list[dict[str, NDArray[Any]]]:
         """Rows of any source; those of tokens may differ in dtype."""
         pieces = self._pieces(keys)
-        parts = self._documents.pieces(pieces, self._plan.document_lengths(pieces.documents))
-        columns: dict[str, Iterable[NDArray[Any]]] = {}
-        for number, feature in enumerate(self._features):
-            layout = RowLayout(feature.of(pieces.lengths), pieces.counts, feature.row)
+        planned = self._plan.document_lengths(pieces.documents)
+        parts = self._documents.pieces(pieces, planned)
+        documents = pieces.documents.tolist()
+        columns: dict[str, NDArray[Any]] = {}
+        for feature in self._features:
+            values: dict[str, Any] = {name: [part[name] for part in parts] for name in feature.names}
+            if not all(alike(array, arrays[0]) for arrays in values.values() for array in arrays):
+                if len(keys) > 1:
+                    return [row for key in keys for row in self._read(key[np.newaxis])]
+                for name, arrays in values.items():
+                    self._documents.check_alike(arrays, name, documents)
+            values |= {
+                name: np.array([part[name] for part in parts]) for _, name in feature.leaves.by_document
+            }
+            like = {name: (arrays[0].dtype, arrays[0].shape[1:]) for name, arrays in values.items()}
+            leaves = feature.leaves.empty(len(keys), feature.row, like)
+            goes_on = self._documents.goes_on(feature, pieces, planned)
+            layout = RowLayout(feature.of(pieces.lengths), pieces.counts, feature.row, goes_on)
             packed.add(layout.tokens, len(keys) * feature.row)
-            tokens = list(self._documents.token_rows(feature, pieces, parts, self._pad))
-            name, *names = self._names.of_feature(number)
-            shape = (len(keys), feature.row)
-            others = {name: self._names.empty(name, shape, tokens[0].dtype) for name in names}
-            self._names.write_others(number, layout, others)
-            columns.update(others)
-            columns[name] = tokens
-            if self._names.targets is not None:
-                target, target_ids, _ = self._names.targets
-                columns[target] = [_targets(*row, self._pad) for row in zip(tokens, others[target_ids])]
-        return [dict(zip(self._leaves, rows)) for rows in zip(*(columns[n] for n in self._leaves))]
+            feature.leaves.write(
+                layout, leaves, values, self._pad_of(feature, values[feature.name][0], documents[0])
+            )
+            columns |= leaves
+        return [dict(zip(columns, rows)) for rows in zip(*columns.values())]
+
+    def _pad_of(self, feature: PackedFeature, tokens: NDArray[Any], document: int) -> NDArray[Any]:
+        try:
+            return np.array(self._pad, tokens.dtype)  # numpy 2.0 wraps where it fills
+        except OverflowError:
+            raise ValueError(
+                f"pad: expected a number of {tokens.dtype}, as {feature.name!r} of "
+                f"{self._documents.describe(document)} is, got {self._pad}"
+            ) from None
 
     def _pieces(self, keys: ArrayLike) -> RowPieces:
         pieces = self._plan.rows(keys)
@@ -225,7 +272,22 @@ class PackedDataSource(CallAdvice):
         planned = feature.of(self._plan.document_lengths(documents))
         if (differ := lengths != planned).any():
             wrong = int(differ.argmax())
-            self._documents.expect(int(documents[wrong]), feature, int(planned[wrong]), int(lengths[wrong]))
+            self._documents.expect(
+                int(documents[wrong]), feature.name, int(planned[wrong]), int(lengths[wrong])
+            )
+
+    @property
+    def feature(self) -> str:
+        """The name of the tokens, or of the first feature, in a document."""
+        return self._features[0].name
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the tokens; only where the source is of tokens, else an AttributeError."""
+        if self._tokens is None:
+            raise lacking(self, "dtype", needs="a TokenDataSource")
+        found: np.dtype[Any] = self._tokens.dtype
+        return found
 
     @property
     def chunk_records(self) -> int:
@@ -257,6 +319,7 @@ class PackedDataSource(CallAdvice):
             "features": [feature.name for feature in self._features],
             "leaves": list(self._leaves),
             "pad": self._pad,
+            **self._told,
             "plan": self._plan.fingerprint(),
             "source": fingerprint_of(self._source),
             **({} if self._excluded is None else {"excluded": digest_of(self._excluded.arrays[0])}),
@@ -266,12 +329,8 @@ class PackedDataSource(CallAdvice):
         return f"PackedDataSource({short_repr(self._source)}, {self._plan!r})"
 
 
-def _has_tokens(source: Any) -> bool:
-    return all(hasattr(source, name) for name in _OF_TOKENS)
-
-
-def _features_of(source: Any, plan: PackPlan, given: str | Sequence[str] | None) -> tuple[PackedFeature, ...]:
-    own = (source.feature,) if _has_tokens(source) else None
+def _features_of(source: Any, plan: PackPlan, given: str | Sequence[str] | None) -> tuple[str, ...]:
+    own = (source.feature,) if has_tokens(source) else None
     names: Sequence[str] = plan.features or own or ("tokens",)
     if given is not None:
         names = (given,) if isinstance(given, str) else tuple(given)
@@ -280,16 +339,27 @@ def _features_of(source: Any, plan: PackPlan, given: str | Sequence[str] | None)
     for known, what in ((plan.features, "the plan"), (own, "the source")):
         if known is not None and {*names} != {*known}:
             raise ValueError(f"feature: expected {list(known)}, which {what} has, got {list(names)}")
+    return tuple(names)
+
+
+def _packed(plan: PackPlan, leaves: FeatureLeaves) -> PackedFeature:
     if plan.features is None:
         assert isinstance(plan.length, int)
-        return tuple(PackedFeature(name, plan.length, None) for name in names)
+        return PackedFeature(leaves, plan.length, None)
     assert isinstance(plan.length, dict)
-    return tuple(PackedFeature(name, plan.length[name], plan.features.index(name)) for name in names)
+    return PackedFeature(leaves, plan.length[leaves.name], plan.features.index(leaves.name))
 
 
-def _targets(tokens: NDArray[Any], target_ids: NDArray[Any], pad: Any) -> NDArray[Any]:
-    """The targets of one row (T, ...), where there are any."""
-    row = np.full_like(tokens, pad)
-    places = np.flatnonzero(target_ids)
-    row[places] = tokens[places + 1]
-    return row
+def _check_columns(known: Mapping[str, tuple[str, Any]] | None, leaves: FeatureLeaves) -> None:
+    """ValueError for a column that a source of tokens lacks, or has in another way."""
+    if known is None:
+        return
+    wanted = [(name, "token", "loss, columns") for _, name in leaves.by_token]
+    wanted += [(name, "number", "per_document") for _, name in leaves.by_document]
+    for name, per, argument in wanted:
+        having = [each for each, (kind, _) in known.items() if kind == per]
+        if name not in having:
+            what = "a value for each token" if per == "token" else "a number for each document"
+            raise ValueError(
+                f"{argument}: expected names of {what}, which the source has: {having}, got {name!r}"
+            )

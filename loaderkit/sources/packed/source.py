@@ -24,6 +24,7 @@ from loaderkit.sources.checked import require_methods
 from loaderkit.sources.shared_arrays import SharedColumns
 
 from .documents import DocumentReader, PackedFeature
+from .epoch_plans import EpochPlans
 from .pack_plan import PackPlan, RowPieces
 
 _CHECKED_DOCUMENTS = 1024  # of a token source, when the source is made; each is compared when it is read, too
@@ -68,7 +69,7 @@ class PackedDataSource(CallAdvice):
     def __init__(
         self,
         source: Any,
-        plan: PackPlan,
+        plan: PackPlan | EpochPlans,
         *,
         feature: str | Sequence[str] | None = None,
         names: Names = None,
@@ -195,6 +196,11 @@ class PackedDataSource(CallAdvice):
         return pieces if self._excluded is None else pieces.without(self._excluded.arrays[0])
 
     @property
+    def epoch_lengths(self) -> tuple[int, ...] | None:
+        """How many rows are of each epoch, one after the other; None where one plan is for all."""
+        return self._plan.epoch_lengths
+
+    @property
     def documents(self) -> Any:
         """The source of the documents."""
         return self._source
@@ -253,7 +259,8 @@ class PackedDataSource(CallAdvice):
         """The plan's and the source's fingerprint, and what the leaves are."""
         return {
             "type": "PackedDataSource",
-            "records": len(self),
+            # Without the number of all rows where each epoch has a plan: each is compared by itself.
+            **({"records": len(self)} if self.epoch_lengths is None else {}),
             "features": [feature.name for feature in self._features],
             "leaves": list(self._leaves),
             "pad": self._pad,
@@ -270,7 +277,9 @@ def _has_tokens(source: Any) -> bool:
     return all(hasattr(source, name) for name in _OF_TOKENS)
 
 
-def _features_of(source: Any, plan: PackPlan, given: str | Sequence[str] | None) -> tuple[PackedFeature, ...]:
+def _features_of(
+    source: Any, plan: PackPlan | EpochPlans, given: str | Sequence[str] | None
+) -> tuple[PackedFeature, ...]:
     own = (source.feature,) if _has_tokens(source) else None
     names: Sequence[str] = plan.features or own or ("tokens",)
     if given is not None:

@@ -28,6 +28,8 @@ from loaderkit._order.packing.block import (
 )
 from loaderkit._order.packing.pieces import Long
 from loaderkit._order.permutation import Int64Array
+from loaderkit._source.content import content_hash, sampled_keys
+from loaderkit.formats._writing.cluster import Cluster, check_cluster
 from loaderkit.samplers.chunks import ChunkSampler
 from loaderkit.samplers.epochs import IndexSampler, SequentialSampler
 from loaderkit.samplers.protocol import (
@@ -46,6 +48,7 @@ from loaderkit.sources.shared_arrays import SharedColumns
 
 from .array_file import open_array
 from .plan_file import open_plan, write_plan
+from .plan_jobs import blocks_of_cluster
 
 # Starting worker processes takes as long as planning about 500,000 documents.
 INLINE_DOCUMENTS = 1 << 20
@@ -88,6 +91,7 @@ def plan_packing(
     epochs: int | None = None,
     exclude: npt.ArrayLike | Mapping[int, npt.ArrayLike] | None = None,
     worker_count: int | None = 0,
+    cluster: Cluster | None = None,
 ) -> PackPlan | EpochPlans:
     """Plans rows of `length` tokens out of documents, from their lengths alone; or opens the plan that is there.
 
@@ -116,6 +120,8 @@ def plan_packing(
             up to the next one that is named: a run that stands before it goes on with such plans.
         worker_count: processes; 0 plans in the calling thread, None does so for less than a million documents and else
             takes the CPUs that this process may use.
+        cluster: `lk.interop.ray.Tasks(...)`: its hosts plan in place of processes here, which all see `path`, and the
+            file of lengths; a run may move between it and this machine. ClusterError names the host that fails.
 
     A million documents take about a second on one core, and a file of 6 bytes a document.
 
@@ -146,6 +152,9 @@ def plan_packing(
         ),
         order=None if order is None else _digest_of(order),
     )
+    check_cluster(cluster)
+    if cluster is not None and path is None:
+        raise ValueError("path: expected a file on storage that the hosts of cluster= share, got None")
     file = None if path is None else os.path.abspath(path)
     if worker_count is None and settings.documents < INLINE_DOCUMENTS:
         worker_count = 0
@@ -159,7 +168,7 @@ def plan_packing(
         if file is not None and epochs is not None:
             os.makedirs(file, exist_ok=True)
             name = os.path.join(file, _name_of(epoch, one.settings))
-        made.append(_planned(one, name, worker_count))
+        made.append(_planned(one, name, worker_count, cluster))
         made[-1].measured_source = measured
     return made[0] if epochs is None else EpochPlans(made)
 
@@ -193,10 +202,14 @@ def _checked_exclusions(exclude: Any, epochs: int | None, documents: int) -> lis
     ]
 
 
-def _planned(plans: BlockPlans, path: str | None, worker_count: int | None) -> PackPlan:
+def _planned(
+    plans: BlockPlans, path: str | None, worker_count: int | None, cluster: Cluster | None
+) -> PackPlan:
     settings = plans.settings
 
     def blocks_from(first: int) -> Iterable[UInt32Array]:
+        if cluster is not None:
+            return blocks_of_cluster(plans, settings, f"{path}.partial", cluster, first)
         return _read_all(replace(plans, first=first), worker_count)
 
     if path is None:
@@ -277,8 +290,10 @@ class BlockPlans:
         return plan_block(lengths, settings.rules, fold(settings.seed, number))
 
     def fingerprint(self) -> dict[str, Any]:
-        """For the loader, which asks for one; no state is saved."""
-        return {"blocks": len(self)}
+        """For the loader, and for hosts of a cluster, which see whether they have other lengths."""
+        some = sampled_keys(len(self.lengths.arrays[0]))
+        lengths = [content_hash(column[key] for key in some) for column in self.lengths.arrays]
+        return {"blocks": len(self), "lengths": lengths}
 
 
 def _read_all(blocks: BlockPlans, worker_count: int | None) -> Iterator[UInt32Array]:

@@ -222,7 +222,7 @@ def test_every_document_once_an_epoch():
 # fmt: off
 @pytest.mark.parametrize(("options", "text"), [
     ({"epochs": 0}, "epochs: expected 1 or more, got 0; give None for one plan"),
-    ({"epochs": 2, "order": lk.IndexSampler(3, num_epochs=1)}, "epochs: expected no order beside it, as each epoch has"),
+    ({"epochs": 2, "order": lk.IndexSampler(3, num_epochs=1)}, "epochs: expected no order beside it, as each"),
     ({"exclude": [3]}, "exclude: expected keys of 3 documents, got 3"),
     ({"exclude": [-1, 2]}, "exclude: expected keys of 3 documents, got -1"),
     ({"exclude": [0.5]}, "exclude: expected record keys (n,), got [0.5]"),

@@ -81,8 +81,8 @@ def test_sources_with_epochs_are_read_span_by_span():
     assert repr(expected) in repr(lk.Dataset(rows).shuffle(4).repeat(1).loader())
     behind = lk.MapDataSource(lk.CachedDataSource(rows), dict)
     assert repr(expected) in repr(lk.load(behind, shuffle=True, seed=4, num_epochs=1))
-    source, sampler = lk.mix({"rows": rows, "more": range(9)}, shuffle=True, seed=4)
+    _, sampler = lk.mix({"rows": rows, "more": range(9)}, shuffle=True, seed=4)
     assert sampler.components["rows"].spans == rows.epoch_lengths
-    with pytest.raises(ValueError, match="lanes: expected 1 for PackedDataSource.*3 epochs .* got 2"):
+    with pytest.raises(ValueError, match=r"lanes: expected 1 for PackedDataSource.*3 epochs .* got 2"):
         lk.mix({"rows": rows}, shuffle=True, seed=4, lanes=2, batch=4)
     assert lk.SubsetDataSource(rows, [3, 1]).epoch_lengths is None

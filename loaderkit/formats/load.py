@@ -14,7 +14,7 @@ from loaderkit._runtime.remote.remote_workers import RemoteWorkers
 from loaderkit._runtime.worker.bad_record_handler import OnRecordError
 from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit._source.protocol import RandomAccessDataSource
-from loaderkit.samplers import IndexSampler
+from loaderkit.samplers.spans import sampler_over
 from loaderkit.sources.checked import check_source
 from loaderkit.transforms.base import Batch
 from loaderkit.transforms.operations import Operation, as_operations
@@ -86,7 +86,7 @@ def load(
         given.append(Batch(batch_size, drop_remainder=drop_remainder))
     return DataLoader(
         data_source=source,
-        sampler=IndexSampler(len(source), shuffle=shuffle, num_epochs=num_epochs, seed=seed),
+        sampler=sampler_over(source, shuffle=shuffle, num_epochs=num_epochs, seed=seed),
         operations=given,
         worker_count=worker_count,
         worker_kind=worker_kind,

@@ -6,7 +6,8 @@
     end       32 bytes sha256 of JSON and frames, 8 bytes the number of blocks, 16 bytes of zeros, MAGIC
 
 All numbers are little-endian. While it is written the file lies in a folder PATH.partial. A process that was killed
-leaves it there; the next one checks the digest of each block and goes on behind the last good one.
+leaves it there; the next one checks the digest of each block and goes on behind the last good one. Files of runs of
+blocks lie beside it, where a cluster makes them.
 """
 
 import json
@@ -25,6 +26,8 @@ from loaderkit._base.system.whole_file import naming
 from loaderkit._order.packing.block import FRAME_WORDS, Frame, UInt32Array, body_words
 from loaderkit.errors import DataFormatError
 from loaderkit.sources.packed.pack_plan import ADVICE, PlanSettings, digest_of_plan
+
+from .plan_jobs import remove_runs
 
 MAGIC = b"LKPACK01"
 _ALIGNMENT = 64
@@ -68,6 +71,7 @@ def write_plan(
             file.flush()
             os.fsync(file.fileno())
             os.replace(name, path)
+        remove_runs(partial)
 
 
 def _good_frames(name: str, file: BinaryIO, settings: PlanSettings) -> list[bytes]:

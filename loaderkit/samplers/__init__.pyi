@@ -8,4 +8,5 @@ from .mixed import MixedSampler as MixedSampler
 from .mixed import Taken as Taken
 from .protocol import Sampler as Sampler
 from .slices import SliceSampler as SliceSampler
+from .spans import SpanSampler as SpanSampler
 from .weighted import WeightedSampler as WeightedSampler

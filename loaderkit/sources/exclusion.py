@@ -71,6 +71,11 @@ class OfDocuments:
         """The documents that records are made of: those of the source below."""
         return documents_of(self._source)
 
+    @property
+    def epoch_lengths(self) -> tuple[int, ...] | None:
+        """How many records are of each epoch, one after the other; None where the source below doesn't say it."""
+        return getattr(self._source, "epoch_lengths", None)
+
     def rows_excluded(self, documents: Any) -> tuple[Int64Array, Int64Array]:
         """The records with nothing left, and those that lose a part, as keys.
 

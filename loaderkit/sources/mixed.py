@@ -11,9 +11,10 @@ from loaderkit._base.numbers import at_least
 from loaderkit._order.mixing import component_seed
 from loaderkit._order.sharding import Sharding
 from loaderkit._source.optional import advised_chunk
-from loaderkit.samplers import ChunkSampler, IndexSampler, MixedSampler, Sampler
+from loaderkit.samplers import ChunkSampler, MixedSampler, Sampler
 from loaderkit.samplers.mixture_arguments import StagedWeights
 from loaderkit.samplers.protocol import checked_epochs, checked_seed
+from loaderkit.samplers.spans import epoch_lengths_of, sampler_over
 
 from . import ConcatDataSource
 from .checked import require_source
@@ -100,8 +101,10 @@ def mix(
     for name, source in sources.items():
         own = None if seed is None else component_seed(seed, name)
         chunk = advised_chunk(source)
-        if lanes == 1 and (window is None or chunk is None):
-            samplers[name] = IndexSampler(len(source), shuffle=shuffle, seed=own, num_epochs=epochs[name])
+        if (lanes == 1 and (window is None or chunk is None)) or epoch_lengths_of(source) is not None:
+            samplers[name] = sampler_over(
+                source, shuffle=shuffle, seed=own, num_epochs=epochs[name], lanes=lanes
+            )
             continue
         if window is None and chunk is not None:
             raise ValueError(

@@ -175,6 +175,11 @@ class SubsetDataSource(SourceAdvice, OfDocuments):
         feed = getattr(self._source, "chunk_feed", None)
         return None if feed is None else feed.of_keys(self._source_keys)
 
+    @property
+    def epoch_lengths(self) -> None:
+        """None: the chosen records may be of any epochs, in any order."""
+        return
+
     def rows_excluded(self, documents: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The records with nothing left, and those that lose a part, as keys of this source.
 

@@ -341,3 +341,75 @@ def test_a_run_that_began_on_another_processor_goes_on_only_where_that_is_said(t
         mapped(stops, tmp_path / "out", cluster=PlainCluster())
     mapped(lambda x: {"x": x}, tmp_path / "out")
     assert told in caplog.text and len(files(tmp_path / "out")) == 4
+
+
+class PlanOrder:
+    """Of 4,000 documents; it counts the blocks that are planned by it, and stops once at one."""
+
+    def __init__(self, log, flag):
+        self.log, self.flag = log, flag
+
+    def __len__(self):
+        return 4000
+
+    def __getitem__(self, index):
+        return lk.RecordMetadata(index=index, record_key=index)
+
+    def record_keys(self, indices):
+        if len(indices) == 100 and self.log:  # of a block
+            with open(self.log, "a") as file:
+                file.write(f"{indices[0]}\n")
+            if indices[0] == 3000 and once(self.flag):
+                signal.pause()
+        return indices
+
+    def fingerprint(self):
+        return {"order": "own"}
+
+
+PLAN = """
+import sys
+import loaderkit as lk
+from loaderkit.offline import plan_jobs
+from plain_driver import PlainCluster
+from test_cluster_jobs import PlanOrder
+
+plan_jobs._RUN = 4
+if __name__ == "__main__":
+    cluster = PlainCluster() if sys.argv[1] == "there" else None
+    order = PlanOrder({log!r}, {flag!r})
+    lk.plan_packing({lengths!r}, 4096, {out!r}, block=100, order=order, cluster=cluster)
+"""
+
+
+def test_a_plan_of_each_epoch_has_the_bytes_of_one_machine(tmp_path, monkeypatch):
+    monkeypatch.setattr("loaderkit.offline.plan_jobs._RUN", 3)
+    lk.offline.measure(range(1, 801), int, tmp_path / "lengths.npy")
+    for name, cluster in (("here", None), ("there", PlainCluster())):
+        path = tmp_path / name
+        lk.plan_packing(tmp_path / "lengths.npy", 4096, path, block=100, epochs=2, cluster=cluster)
+    assert files(tmp_path / "here") == files(tmp_path / "there") and len(files(tmp_path / "there")) == 2
+    with pytest.raises(ValueError, match="path: expected a file on storage that the hosts of cluster= share"):
+        lk.plan_packing([3], 4, cluster=PlainCluster())
+
+
+@pytest.mark.usefixtures("at_night")
+@pytest.mark.parametrize("then", ["there", "here"])
+def test_a_plan_that_was_killed_goes_on(tmp_path, then):
+    """With the bytes of one machine, and what was planned on the cluster isn't planned again there."""
+    log, flag, out = tmp_path / "log", tmp_path / "flag", tmp_path / "out.plan"
+    lk.offline.measure(range(1, 4001), int, tmp_path / "lengths.npy")
+    lengths, script = str(tmp_path / "lengths.npy"), tmp_path / "script.py"
+    script.write_text(PLAN.format(log=str(log), flag=str(flag), out=str(out), lengths=lengths))
+    with subprocess.Popen([sys.executable, str(script), "there"]) as killed:
+        done = out.with_name("out.plan.partial") / "blocks-00000036.done"
+        while not flag.exists() or not done.exists():  # all others were begun before it
+            time.sleep(0.01)
+        killed.kill()
+    before = len(log.read_text().split())
+    subprocess.run([sys.executable, str(script), then], check=True)
+    again = len(log.read_text().split()) - before
+    assert again == 40 if then == "here" else again < 12  # of four, and what a host looks at when it begins
+    lk.plan_packing(lengths, 4096, tmp_path / "own.plan", block=100, order=PlanOrder("", ""))
+    assert out.read_bytes() == (tmp_path / "own.plan").read_bytes()
+    assert not out.with_name("out.plan.partial").exists()

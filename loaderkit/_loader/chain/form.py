@@ -15,9 +15,10 @@ from loaderkit._plan.bad_records import Tolerance
 from loaderkit._plan.stream_shape import batching_of, changes_rows
 from loaderkit._source.optional import advised_chunk
 from loaderkit._source.record_key import check_keys, short_repr
-from loaderkit.samplers import ChunkSampler, IndexSampler, Sampler
+from loaderkit.samplers import ChunkSampler, Sampler
 from loaderkit.samplers.protocol import checked_epochs, checked_seed, length_of, record_keys_of
 from loaderkit.samplers.slices import SliceSampler
+from loaderkit.samplers.spans import epoch_lengths_of, sampler_over
 from loaderkit.sources import CachedDataSource, MapDataSource, SubsetDataSource
 from loaderkit.sources.subset import SampledKeys
 from loaderkit.transforms.base import (
@@ -115,8 +116,10 @@ class Form:
 
     def _epochs(self, seed: int | None, batch: int | None) -> Sampler:
         records, often = len(self.source), self.num_epochs
-        if self.window is None and self.lanes == 1:
-            return IndexSampler(records, shuffle=self.shuffle, num_epochs=often, seed=seed)
+        if (self.window is None and self.lanes == 1) or epoch_lengths_of(self.source) is not None:
+            return sampler_over(
+                self.source, shuffle=self.shuffle, num_epochs=often, seed=seed, lanes=self.lanes
+            )
         if seed is None:
             raise ValueError(".shuffle(): expected a seed, got none; write .shuffle(seed=0)")
         return ChunkSampler(

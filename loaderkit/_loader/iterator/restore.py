@@ -3,12 +3,14 @@
 import contextlib
 import warnings
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 from loaderkit._base.system.numerics import present_versions
 from loaderkit._order.mixture.stages import same_shares
 from loaderkit._plan.position import Position
 from loaderkit._plan.seekable_plan import SeekablePlan
+from loaderkit._plan.state.begun import of_begun
 from loaderkit._plan.state.comparison import compare, other_bits
 from loaderkit._plan.state.document import dumps, loads
 from loaderkit._plan.state.mixture import FindUnread, check_present, restored_plan, resumed
@@ -54,12 +56,9 @@ def restored(
         return first_unread(plan, at, executor)
 
     behind = _behind(own, saved, find_unread)
-    notices = compare(
-        saved,
-        state_of(own, own.first_position(), present_versions(), executor.known_numerics()),
-        allow,
-        behind,
-    )
+    begun, sampler, source = of_begun(saved, own)
+    current = state_of(own, own.first_position(), present_versions(), executor.known_numerics())
+    notices = compare(begun, replace(current, sampler=sampler, source=source), allow, behind)
     if saved.digest_missing:
         notices.append("the state has no digest: it was edited by hand and is taken as it is")
     before, plan = restored_plan(own, saved, allow, behind, find_unread)

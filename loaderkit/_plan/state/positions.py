@@ -10,6 +10,7 @@ from loaderkit._plan.position import Position
 from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit.errors import StateError
 
+from .begun import of_begun
 from .comparison import same_data
 from .identity import operations_fingerprint
 from .mixture import saved_stages
@@ -52,7 +53,7 @@ def position_of(plan: SeekablePlan, state: State) -> Position:
     """
     _check_reach(plan, state)
     cursors = None
-    same = same_data(state, plan.sampler_fingerprint, plan.source_fingerprint)
+    same = same_data(*of_begun(state, plan))
     losses = state.losses if same else NO_BAD_RECORDS  # bad records of other data have no meaning here
     if state.mixture is not None and plan.mixture is not None:
         changed = plan.mixture.first_difference(state.mixture)

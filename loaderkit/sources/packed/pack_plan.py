@@ -42,6 +42,7 @@ class PlanSettings:
         seed: of the order of a block's rows.
         lengths: digests of the lengths of each feature.
         order: digest of the order's fingerprint; None for the order of the lengths.
+        excluded: number of the documents that are left out, how many of these have tokens, and a digest of their keys.
     """
 
     documents: int
@@ -51,6 +52,7 @@ class PlanSettings:
     seed: int
     lengths: tuple[str, ...]
     order: str | None
+    excluded: tuple[int, int, str] | None = None
 
     @property
     def blocks(self) -> int:
@@ -70,6 +72,7 @@ class PlanSettings:
             "seed": str(self.seed),  # many JSON readers round integers above 53 bits
             "lengths": list(self.lengths),
             "order": self.order,
+            **({} if self.excluded is None else {"exclude": self.excluded[2]}),
         }
 
     def digest(self, frames: bytes) -> bytes:
@@ -104,7 +107,7 @@ class RowPieces(NamedTuple):
         >>> [values.tolist() for values in pieces.without(np.array([3]))]
         [[7, 3], [0, 4], [2, 0], [1, 1]]
         """
-        kept = ~_among(self.documents, documents)
+        kept = ~among(self.documents, documents)
         if kept.all():
             return self
         ends = self.counts.cumsum()
@@ -116,8 +119,12 @@ class RowPieces(NamedTuple):
         return RowPieces(self.documents[kept], self.starts[kept], lengths[kept], np.maximum(left, 1))
 
 
-def _among(values: Int64Array, ascending: Int64Array) -> npt.NDArray[np.bool_]:
-    """Which of the values are in an ascending array: no sort of it, as np.isin makes at each call."""
+def among(values: Int64Array, ascending: Int64Array) -> npt.NDArray[np.bool_]:
+    """Which of the values are in an ascending array, (n,) bool: without the sort that np.isin makes at each call.
+
+    >>> among(np.array([5, 2]), np.array([1, 2]))
+    array([False,  True])
+    """
     found: npt.NDArray[np.bool_] = ascending.searchsorted(values) < ascending.searchsorted(values, "right")
     return found
 
@@ -138,6 +145,8 @@ class PackPlan:
         tokens_left_out: tokens in no row, of documents that `long` truncated or dropped.
         read_factor: tokens read for each one in a row, where a source reads the whole document for each of its pieces.
         block_rows: rows of the median block; the rows of a block are of documents that stand together.
+        epoch_lengths: None, as the rows are for all epochs; `EpochPlans` has the rows of each.
+        excluded_documents: those that the plan was told to leave out.
         measured_source: fingerprint of the source that the lengths were measured of; None where they were an array.
 
     >>> import loaderkit as lk
@@ -178,7 +187,9 @@ class PackPlan:
         self.length = rules.row[0] if features is None else dict(zip(features, rules.row, strict=True))
         self.num_documents = settings.documents
         self.num_tokens = int(tokens.sum())
-        self.empty_documents = int(empty.sum())
+        self.epoch_lengths = None
+        self.excluded_documents, without_tokens, _ = settings.excluded or (0, 0, "")
+        self.empty_documents = int(empty.sum()) - without_tokens  # they were planned as if they were empty
         self.long_documents = int(long.sum())
         self.tokens_left_out = int(left_out.sum())
         self.block_rows = int(np.median(rows[rows > 0])) if rows.any() else 0
@@ -373,6 +384,8 @@ class PackPlan:
         rules, notes = self._settings.rules, ""
         if self.tokens_left_out:
             notes += f", {self.tokens_left_out} tokens left out"
+        if self.excluded_documents:
+            notes += f", {self.excluded_documents} excluded"
         if self.empty_documents:
             plural = "" if self.empty_documents == 1 else "s"
             notes += f", {self.empty_documents} empty document{plural} in no row"

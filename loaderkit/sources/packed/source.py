@@ -24,6 +24,7 @@ from loaderkit.sources.checked import require_methods
 from loaderkit.sources.shared_arrays import SharedColumns
 
 from .documents import DocumentReader, PackedFeature
+from .epoch_plans import EpochPlans
 from .pack_plan import PackPlan, RowPieces
 
 _CHECKED_DOCUMENTS = 1024  # of a token source, when the source is made; each is compared when it is read, too
@@ -72,7 +73,7 @@ class PackedDataSource(CallAdvice):
     def __init__(
         self,
         source: Any,
-        plan: PackPlan,
+        plan: PackPlan | EpochPlans,
         *,
         feature: str | Sequence[str] | None = None,
         names: Names = None,
@@ -242,6 +243,11 @@ class PackedDataSource(CallAdvice):
         return pieces if self._excluded is None else pieces.without(self._excluded.arrays[0])
 
     @property
+    def epoch_lengths(self) -> tuple[int, ...] | None:
+        """How many rows are of each epoch, one after the other; None where one plan is for all."""
+        return self._plan.epoch_lengths
+
+    @property
     def documents(self) -> Any:
         """The source of the documents."""
         return self._source
@@ -315,7 +321,8 @@ class PackedDataSource(CallAdvice):
         """The plan's and the source's fingerprint, and what the leaves are."""
         return {
             "type": "PackedDataSource",
-            "records": len(self),
+            # Without the number of all rows where each epoch has a plan: each is compared by itself.
+            **({"records": len(self)} if self.epoch_lengths is None else {}),
             "features": [feature.name for feature in self._features],
             "leaves": list(self._leaves),
             "pad": self._pad,
@@ -329,7 +336,9 @@ class PackedDataSource(CallAdvice):
         return f"PackedDataSource({short_repr(self._source)}, {self._plan!r})"
 
 
-def _features_of(source: Any, plan: PackPlan, given: str | Sequence[str] | None) -> tuple[str, ...]:
+def _features_of(
+    source: Any, plan: PackPlan | EpochPlans, given: str | Sequence[str] | None
+) -> tuple[str, ...]:
     own = (source.feature,) if has_tokens(source) else None
     names: Sequence[str] = plan.features or own or ("tokens",)
     if given is not None:
@@ -342,7 +351,7 @@ def _features_of(source: Any, plan: PackPlan, given: str | Sequence[str] | None)
     return tuple(names)
 
 
-def _packed(plan: PackPlan, leaves: FeatureLeaves) -> PackedFeature:
+def _packed(plan: PackPlan | EpochPlans, leaves: FeatureLeaves) -> PackedFeature:
     if plan.features is None:
         assert isinstance(plan.length, int)
         return PackedFeature(leaves, plan.length, None)

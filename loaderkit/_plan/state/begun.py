@@ -1,0 +1,76 @@
+"""Fingerprints without the spans of a SpanSampler that a state hasn't begun: those may have been planned again.
+
+The sampler's fingerprint has the lengths of its `spans`, and the source's what its `plans` are made of, one for each.
+"""
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from loaderkit._plan.seekable_plan import SeekablePlan, is_staged
+from loaderkit.samplers import Sampler
+from loaderkit.samplers.optional import components_of
+from loaderkit.samplers.spans import SpanSampler
+
+from .components import Fingerprint
+from .state import State
+
+_LISTS = ("spans", "plans")
+
+
+def of_begun(saved: State, plan: SeekablePlan) -> tuple[State, Fingerprint, Fingerprint]:
+    """A state, and a loader's fingerprints of sampler and source, each without the spans that the state hasn't begun.
+
+    Where a span that was begun differs, both sides still have it: the spans before it are equal then, so it begins at
+    the same index in both.
+
+    Args:
+        saved: the state.
+        plan: the loader's.
+    """
+    mixed = components_of(plan.sampler)
+    samplers = [plan.sampler] if mixed is None else [*mixed.samplers.values()]
+    begun: int | dict[str, int] | None = None
+    if any(isinstance(each, SpanSampler) for each in samplers):
+        with contextlib.suppress(Exception):  # a state of another stream, which is refused
+            begun = _begun_of_each(plan, saved)
+    pairs = (saved.sampler, saved.source, plan.sampler_fingerprint, plan.source_fingerprint)
+    sampler, source, own_sampler, own_source = (_cut(each, begun) for each in pairs)
+    return replace(saved, sampler=sampler, source=source), own_sampler, own_source
+
+
+def _begun_of_each(plan: SeekablePlan, saved: State) -> int | dict[str, int] | None:
+    """How many spans were begun, by component of a mixture; None, or no name, where all count."""
+    if saved.mixture is None or not is_staged(plan.sampler):
+        return _begun(plan.sampler, saved.index)
+    sampler = plan.sampler.with_stages(saved.mixture)
+    taken = sampler.taken(saved.index)
+    counts = {name: _begun(each, taken[name].records) for name, each in sampler.components.items()}
+    return {name: count for name, count in counts.items() if count is not None}
+
+
+def _begun(sampler: Sampler, index: int) -> int | None:
+    if not isinstance(sampler, SpanSampler) or index > sampler.num_records:
+        return None
+    firsts = np.cumsum([0, *sampler.spans[:-1]])
+    return int(np.count_nonzero(firsts < index))
+
+
+def _cut(value: Any, begun: int | dict[str, int] | None) -> Any:
+    """A JSON value whose lists of spans have the first ones only; by name in the parts of a mixture."""
+    if begun is None or not isinstance(value, Mapping):
+        return value
+    if isinstance(begun, int):
+        return {
+            key: [*child][:begun] if key in _LISTS and isinstance(child, list) else _cut(child, begun)
+            for key, child in value.items()
+        }
+    parts = {
+        key: {name: _cut(child, begun.get(name)) for name, child in value[key].items()}
+        for key in ("components", "sources")
+        if isinstance(value.get(key), Mapping)
+    }
+    return {key: parts[key] if key in parts else _cut(child, begun) for key, child in value.items()}

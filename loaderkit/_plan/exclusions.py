@@ -48,6 +48,10 @@ class Exclusions:
             kept.append(ExclusionStage(index, lists, {}))
         return replace(self, stages=tuple(kept))
 
+    def with_stages(self, stages: tuple[ExclusionStage, ...]) -> "Exclusions":
+        """These with the stages of a state."""
+        return replace(self, stages=stages)
+
     def over(self, sampler: Sampler, changed: int | None) -> "Exclusions":
         """These of another order, which is the same before an index: begins behind it are to be computed anew."""
         stages = [

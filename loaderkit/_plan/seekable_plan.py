@@ -34,7 +34,7 @@ from loaderkit.samplers.protocol import (
 
 from .bad_records import IN_A_ROW, BadRecords, ReplacementSearch, with_substitutions
 from .batching import Batching, shard_rows
-from .exclusions import Exclusions
+from .exclusions import Exclusions, Lists
 from .logical_streams import stream_block
 from .position import Position
 from .schedule import Schedule
@@ -106,6 +106,12 @@ class SeekablePlan(StreamShape):
         """The plan with other exclusions. Raises ValueError where nothing is left."""
         sampler, known = exclusions.applied()
         return replace(self, sampler=sampler, exclusions=known, stop=stop_of(sampler, self.epoch))
+
+    def excluding_from(self, index: int, lists: Lists) -> "SeekablePlan":
+        """The plan with other lists from an index on; where a mixture has several lanes from the next batch on."""
+        assert self.exclusions is not None
+        batch = (self.sampler.batch if is_staged(self.sampler) and self.sampler.lanes > 1 else None) or 1
+        return self.excluding(self.exclusions.begun(-(-index // batch) * batch, lists))
 
     def first_unread(self, position: Position) -> int | None:
         """The first index that no stream of a position has read; None where only the elements say it."""

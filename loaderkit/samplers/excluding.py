@@ -307,7 +307,7 @@ class _Ranks:
     def left(self) -> int:
         """Records of each epoch."""
         if self._size is None:
-            self._size = self.order.length - self.order.places(self.keys(), self.begin.epoch).size
+            self._size = self.order.length - self._places_left(self.begin.epoch).count
         return self._size
 
     @property

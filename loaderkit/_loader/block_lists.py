@@ -1,0 +1,119 @@
+"""The folders of block lists of a loader: which lists are there, and the record keys of each."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from loaderkit._order.permutation import Int64Array
+from loaderkit._plan.exclusions import Lists
+from loaderkit._source.block_list import lists_in, path_of, read_block_list
+from loaderkit._source.fingerprint import fingerprint_of, same_where_known
+from loaderkit.errors import CheckpointMismatchError
+from loaderkit.samplers import MixedSampler, Sampler
+from loaderkit.samplers.excluding import check_excludable
+
+from .parts import concatenated
+
+_NONE: Int64Array = np.empty(0, np.int64)
+
+
+class BlockFolders:
+    """The lists of some folders. Each file is read once, and compared with its digest and the source.
+
+    Args:
+        folders: {name of a component: its folder}; the name is "" where there are no components.
+        sources: {name: the source}.
+
+    known: the lists that were there when this was made.
+    """
+
+    def __init__(self, folders: Mapping[str, str], sources: Mapping[str, Any]) -> None:
+        self._folders, self._sources = dict(folders), dict(sources)
+        self._keys: dict[tuple[str, str], Int64Array] = {}
+        self.known = self.present()
+
+    def present(self) -> Lists:
+        """The lists that are there now, by name: their digests, ascending."""
+        found: dict[str, tuple[str, ...]] = {}
+        for name, folder in self._folders.items():
+            digests = tuple(lists_in(folder))
+            for digest in digests:
+                if (name, digest) not in self._keys:
+                    self._keys[name, digest] = self._checked(name, digest)
+            if digests:
+                found[name] = digests
+        return found
+
+    def keys(self, name: str, digests: tuple[str, ...]) -> Int64Array:
+        """The record keys of some lists of a component, (n,) int64 ascending.
+
+        CheckpointMismatchError where a list isn't there any more, which steps before a restore had.
+        """
+        lists = []
+        for digest in digests:
+            found = self._keys.get((name, digest))
+            if found is None:
+                raise CheckpointMismatchError(
+                    f"exclude: expected the list {digest} in {self._folders.get(name)!r}, which steps before this one "
+                    "leave out, got none; put its file back to go there"
+                )
+            lists.append(found)
+        return lists[0] if len(lists) == 1 else np.unique(np.concatenate([_NONE, *lists]))
+
+    def _checked(self, name: str, digest: str) -> Int64Array:
+        path, source = path_of(self._folders[name], digest), self._sources[name]
+        made = read_block_list(path)
+        if not same_where_known(dict(made.source), fingerprint_of(source)):
+            raise ValueError(
+                f"exclude: expected lists of {_named(name)}, got {path} of another source: "
+                f"{str(dict(made.source))!s:.200} instead of {fingerprint_of(source)!s:.200}; make it for this one, with "
+                "lk.offline.block_list"
+            )
+        return made.keys
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_sources": {}}  # a process that fetches ahead needs the keys alone
+
+
+def block_folders_of(given: Any, sampler: Sampler, source: Any) -> BlockFolders | None:
+    """The folders that `exclude=` names, or None.
+
+    Args:
+        given: a path, or {name of a component: path}.
+        sampler, source: of the loader, checked.
+
+    Raises TypeError and ValueError for arguments that don't fit, and what is wrong with a list that is there.
+    """
+    if given is None:
+        return None
+    sources: dict[str, Any] = {"": source}
+    if isinstance(sampler, MixedSampler):
+        whole = concatenated(source)
+        if not isinstance(given, Mapping):
+            raise TypeError(
+                f"exclude: expected a folder for each component, such as {{{sampler.names[0]!r}: 'blocked'}}, got "
+                f"{given!r:.80}"
+            )
+        if whole is None or sampler.placed or {*(whole.names or sampler.names)} != {*sampler.names}:
+            raise TypeError("exclude: expected the source of a mixture that lk.mix made, got another one")
+        sources = dict(zip(whole.names or sampler.names, whole._sources, strict=True))
+        samplers = sampler.components
+    else:
+        given, samplers = given if isinstance(given, Mapping) else {"": given}, {"": sampler}
+    for name, folder in given.items():
+        if name not in samplers:
+            raise ValueError(f"exclude: expected names among {', '.join(map(repr, samplers))}, got {name!r:.80}")
+        if not isinstance(folder, str | os.PathLike):
+            raise TypeError(f"exclude: expected the path of a folder of {_named(name)}, got {folder!r:.80}")
+        if not os.path.isdir(folder):
+            raise ValueError(
+                f"exclude: expected a folder that is there, got {os.fspath(folder)!r}; make it first, it may be empty"
+            )
+        check_excludable(name, samplers[name])
+    return BlockFolders({name: os.path.abspath(folder) for name, folder in given.items()}, sources)
+
+
+def _named(name: str) -> str:
+    return f"component {name!r}" if name else "this loader's source"

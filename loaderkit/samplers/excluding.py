@@ -189,7 +189,7 @@ class ExcludingSampler(BulkSampler):
 
     def begin_at(self, index: int) -> Begin:
         """Where a stage begins that begins at an index, 0 to the length: right behind the last place that is read."""
-        return self._parts[bisect_right(self._firsts, max(0, index - 1)) - 1].begin_at(index)
+        return self._part_at(index).begin_at(index)
 
     def ends_at(self, begin: Begin) -> bool:
         """Whether a stage begins where the sampler has been read to its end."""

@@ -68,8 +68,8 @@ class BlockFolders:
         if not same_where_known(dict(made.source), fingerprint_of(source)):
             raise ValueError(
                 f"exclude: expected lists of {_named(name)}, got {path} of another source: "
-                f"{str(dict(made.source))!s:.200} instead of {fingerprint_of(source)!s:.200}; make it for this one, with "
-                "lk.offline.block_list"
+                f"{dict(made.source)!s:.200} instead of {fingerprint_of(source)!s:.200}; make it for this one, "
+                "with lk.offline.block_list"
             )
         return made.keys
 
@@ -104,7 +104,9 @@ def block_folders_of(given: Any, sampler: Sampler, source: Any) -> BlockFolders 
         given, samplers = given if isinstance(given, Mapping) else {"": given}, {"": sampler}
     for name, folder in given.items():
         if name not in samplers:
-            raise ValueError(f"exclude: expected names among {', '.join(map(repr, samplers))}, got {name!r:.80}")
+            raise ValueError(
+                f"exclude: expected names among {', '.join(map(repr, samplers))}, got {name!r:.80}"
+            )
         if not isinstance(folder, str | os.PathLike):
             raise TypeError(f"exclude: expected the path of a folder of {_named(name)}, got {folder!r:.80}")
         if not os.path.isdir(folder):

@@ -84,9 +84,9 @@ class DataLoader(Closing, Generic[T_co]):
             memory available at the start, if not given.
         logical_streams: for operations that change the number of rows: how many independent streams there are.
         num_steps: the steps of the whole run, resumed ones included: it ends there. All that there are, if not given.
-        exclude: a folder of lists that `lk.offline.block_list` wrote, whose records are left out, also in a run that goes
-            on; of a mixture {name of a component: folder}. The lists that are there now; `it.exclude()` takes those
-            that come later. A folder may be empty.
+        exclude: a folder of lists that `lk.offline.block_list` wrote, whose records are left out; of a mixture {name of
+            a component: folder}. The lists that are there now; `it.exclude()` takes those that come later. A folder may
+            be empty.
         on_record_error: what becomes of a record whose read, or an operation before the first Batch on it, raises: the
             error is "raise"d; "replace": its row reads the next good record; "skip": it has no row; or a function of
             the error and the RecordMetadata gives the element.

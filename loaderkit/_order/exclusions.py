@@ -84,7 +84,7 @@ class PlacesLeft:
 
 
 def stages_to_json(stages: Collection[ExclusionStage]) -> list[Any]:
-    """Stages as `stages_from_json` reads them: [[first_index, {name: [sha256, ...]}, {name: [ordinal, epoch, place]}], ...].
+    """Stages for `stages_from_json`: [first_index, {name: [sha256, ...]}, {name: [ordinal, epoch, place]}] each.
 
     >>> stages_to_json([ExclusionStage(7, {"web": ("ab",)}, {"web": Begin(4, 0, 5)})])
     [[7, {'web': ['ab']}, {'web': [4, 0, 5]}]]
@@ -125,7 +125,9 @@ def _read(name: str, said: Any) -> ExclusionStage:
         if not isinstance(begin, list) or len(begin) != 3 or not all(map(_is_index, begin)):
             raise StateError(f"{name}: expected [ordinal, epoch, place], got {begin!r:.80}")
     if not _is_index(first) or not begins or lists.keys() - begins.keys():
-        raise StateError(f"{name}: expected a first index and a begin for each name with lists, got {said!r:.80}")
+        raise StateError(
+            f"{name}: expected a first index and a begin for each name with lists, got {said!r:.80}"
+        )
     return ExclusionStage(
         first,
         {each: tuple(digests) for each, digests in lists.items()},

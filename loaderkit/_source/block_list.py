@@ -1,8 +1,8 @@
 """The file of a block list: records of a source that are left out. It is never changed, and named by its sha256.
 
-    magic      20 bytes
-    header     a line of JSON: the fields of `BlockList`, but for the keys
-    keys       8 bytes each, little-endian, ascending
+magic      20 bytes
+header     a line of JSON: the fields of `BlockList`, but for the keys
+keys       8 bytes each, little-endian, ascending
 """
 
 import hashlib
@@ -58,8 +58,8 @@ def lists_in(folder: str) -> list[str]:
     for name in names:
         if not NAME.fullmatch(name):
             raise DataFormatError(
-                f"{os.path.join(folder, name)}: expected the sha256 of a block list as its name; rename it back, or move "
-                "it out of the folder"
+                f"{os.path.join(folder, name)}: expected the sha256 of a block list as its name; rename it back, or "
+                "move it out of the folder"
             )
     return sorted(name.removesuffix(".blocks") for name in names)
 
@@ -87,7 +87,7 @@ def read_block_list(path: str) -> BlockList:
         header = json.loads(head)
         good = {name: type(value) for name, value in header.items()} == _FIELDS and len(rest) % 8 == 0
     except (ValueError, AttributeError):
-        good = False
+        header, good = {}, False
     if not good or not data.startswith(_MAGIC):
         raise DataFormatError(f"{path}: expected a block list; make it again with lk.offline.block_list")
     return BlockList(np.frombuffer(rest, "<i8").astype(np.int64), **header)

@@ -3,14 +3,14 @@
 import argparse
 
 from loaderkit._source.block_list import read_block_list
-from loaderkit.offline.block_list import block_list
+from loaderkit.offline.blocking import block_list
 
 from .open_source import open_source, shown_name, usage_errors
 from .output import Output
 
 HELP = """
-Write a list of records of SRC that loaders leave out: DataLoader(exclude=FOLDER) from its beginning, it.exclude() from a
-step on. The file is never changed, and its name is its sha256.
+Write a list of records of SRC that loaders leave out: DataLoader(exclude=FOLDER) from its beginning, it.exclude() from
+a step on. The file is never changed, and its name is its sha256.
 
 SRC...
 FOLDER  where the list is put; it is made if it isn't there

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -140,7 +140,7 @@ class ExcludingSampler(BulkSampler):
         if not stages or stages[0][0].ordinal:
             stages = [(Begin(0, 0, 0), _nothing), *stages]
         if isinstance(sampler, WeightedSampler):
-            self._parts: list[_Part] = [_Draws(begin, keys, sampler) for begin, keys in stages]
+            self._parts: list[_Stage] = [_Draws(begin, keys, sampler) for begin, keys in stages]
         else:
             order = _EpochOrder.of(sampler)
             self._parts = [_Ranks(begin, keys, order) for begin, keys in stages]
@@ -189,7 +189,7 @@ class ExcludingSampler(BulkSampler):
 
     def begin_at(self, index: int) -> Begin:
         """Where a stage begins that begins at an index, 0 to the length: right behind the last place that is read."""
-        return self._part_at(index).begin_at(index)
+        return self._stage_at(index).begin_at(index)
 
     def ends_at(self, begin: Begin) -> bool:
         """Whether a stage begins where the sampler has been read to its end."""
@@ -212,7 +212,7 @@ class ExcludingSampler(BulkSampler):
             return None
 
         def next_uses(record_keys: npt.ArrayLike, index: int, lanes: range | None = None) -> Int64Array:
-            part = cast(_Ranks, self._part_at(index))
+            part = cast(_Ranks, self._stage_at(index))
             later = [first for first in self._firsts if first > index]
             uses = part.indices_at(theirs(record_keys, int(part.in_order(np.array([index]))[0]), None))
             return np.minimum(uses, later[0]) if later else uses  # an earlier one does
@@ -237,15 +237,15 @@ class ExcludingSampler(BulkSampler):
     def __repr__(self) -> str:
         return f"{self.sampler!r} without some records from index {self._firsts[-1]} on"
 
-    def _part_at(self, index: int) -> _Part:
+    def _stage_at(self, index: int) -> _Stage:
         return self._parts[bisect_right(self._firsts, index) - 1]
 
     def _keys_of(self, places: Int64Array, indices: Int64Array) -> Int64Array:
         """The keys of indices, each by the stage of a place."""
         if not places.size:
             return _NONE
-        part = self._part_at(int(places.min()))
-        if part is self._part_at(int(places.max())):
+        part = self._stage_at(int(places.min()))
+        if part is self._stage_at(int(places.max())):
             return part.record_keys(indices)
         keys = np.empty(indices.shape, np.int64)
         numbers = np.searchsorted(self._firsts, places, "right") - 1
@@ -255,7 +255,7 @@ class ExcludingSampler(BulkSampler):
         return keys
 
 
-class _Part(Protocol):
+class _Stage(Protocol):
     """The indices from a stage's begin on, as if it were the last one."""
 
     begin: Begin
@@ -322,8 +322,8 @@ class _Ranks:
         """ValueError where no record is left."""
         if not self.ends_at(self.begin) and not self.left:
             raise ValueError(
-                f"exclude: expected records that are left, got lists with all {self.order.length} of an epoch; leave the "
-                "component out of the mixture, or give it weight 0"
+                f"exclude: expected records that are left, got lists with all {self.order.length} of an epoch; leave "
+                "the component out of the mixture, or give it weight 0"
             )
 
     def ends_at(self, begin: Begin) -> bool:

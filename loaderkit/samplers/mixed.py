@@ -248,7 +248,9 @@ class MixedSampler(BulkSampler):
         made = {name: components.get(name, sampler) for name, sampler in self.components.items()}
         lengths = {name: len(cast(Any, made[name])) for name in self._lengths}
         runs = self._runs.with_lengths(lengths, unread)
-        return self._copied(components=made, _lengths=lengths, _keys=ComponentKeys(made, self.offsets), _runs=runs)
+        return self._copied(
+            components=made, _lengths=lengths, _keys=ComponentKeys(made, self.offsets), _runs=runs
+        )
 
     def stages_at(self, index: int) -> MixtureStages:
         """The stages with the counts before the one that holds at an index, 0 to the length: what a state saves."""

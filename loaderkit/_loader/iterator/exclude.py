@@ -82,8 +82,8 @@ def _first_index(
     step = at_least("from_step", from_step, 0)
     if step < position.step:
         raise ValueError(
-            f"from_step: expected a step that isn't taken yet, {position.step} or later, got {step}; what was handed out "
-            "can't be left out any more"
+            f"from_step: expected a step that isn't taken yet, {position.step} or later, got {step}; what was handed "
+            "out can't be left out any more"
         )
     if plan.row_changing:
         if step > position.step:

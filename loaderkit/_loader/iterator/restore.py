@@ -70,9 +70,7 @@ def restored(
     )
     if saved.digest_missing:
         notices.append("the state has no digest: it was edited by hand and is taken as it is")
-    before, plan = restored_plan(
-        restored_exclusions(own, saved, allow), saved, allow, behind, find_unread
-    )
+    before, plan = restored_plan(restored_exclusions(own, saved, allow), saved, allow, behind, find_unread)
     if not {"sampler", "source"} & set(allow):  # of another length, whose end is elsewhere
         check_cursors(before, saved)
     if "operations" not in allow:

@@ -37,8 +37,9 @@ from .state import SavedStreams, State, check_sound
 from .strict_json import find_problem, parse, render
 
 FORMAT = "loaderkit"
-# Version 6 has exclusions, and is written for them only; version 5 has numerics; version 4 has a mixture, and was written for one only; version 3 has parameters. A state that
-# was read without them is written as it was: version 2 with bad records, else 1.
+# Version 6 has exclusions, and is written for them only; version 5 has numerics; version 4 has a mixture, and was
+# written for one only; version 3 has parameters. A state that was read without them is written as it was: version 2
+# with bad records, else 1.
 FORMAT_VERSION = 6
 STREAM_VERSION = 1
 

@@ -11,6 +11,7 @@ from loaderkit.errors import CheckpointMismatchError, StateError
 
 from .state import State
 
+
 def exclusion_fields(plan: SeekablePlan) -> dict[str, str]:
     """The lists of a plan's stages as fields that processes compare; none for a loader that has no lists."""
     if plan.exclusions is None or not plan.exclusions.stages:
@@ -45,8 +46,8 @@ def restored_exclusions(own: SeekablePlan, saved: State, allow: Collection[str])
         name, digest = lacking[0] if lacking else ("", "")
         folder = f"exclude={{{name!r}: folder}}" if name else "exclude=folder"
         raise CheckpointMismatchError(
-            f"exclude: the saved run leaves out the records of {len(lacking)} lists that this loader lacks, the first of "
-            f"them {digest or 'any'}{f' of {name!r}' if name else ''}; give {folder} with the files of these lists: a "
+            f"exclude: the saved run leaves out the records of {len(lacking)} lists that this loader lacks, the "
+            f"first of them {digest or 'any'}{f' of {name!r}' if name else ''}; give {folder} with the files of these lists: a "
             "state needs them, also where other lists are to hold from here on"
         )
     there = own.exclusions.with_stages(saved.exclusions)

@@ -97,7 +97,8 @@ def check_all_cursors(saved: State, what: str, field: str) -> None:
     if saved.streams is not None and len(saved.cursors) < saved.streams.count:
         raise StateError(
             f"cursors: expected those of all {saved.streams.count} logical streams, because {what} change, got "
-            f'{len(saved.cursors)}; give the states of all processes, with Orbax CheckpointRestore(it, allow={{"{field}"}})'
+            f"{len(saved.cursors)}; give the states of all processes, with Orbax "
+            f'CheckpointRestore(it, allow={{"{field}"}})'
         )
 
 

@@ -58,7 +58,10 @@ def position_of(plan: SeekablePlan, state: State) -> Position:
     if state.mixture is not None and plan.mixture is not None:
         changed = plan.mixture.first_difference(state.mixture)
         losses = losses if changed is None else losses.before(changed)
-    if plan.exclusions is not None and (begun := plan.exclusions.first_difference(state.exclusions)) is not None:
+    if (
+        plan.exclusions is not None
+        and (begun := plan.exclusions.first_difference(state.exclusions)) is not None
+    ):
         losses = losses.before(begun)
     _check_ledger(plan, losses.ledger)
     if state.streams is not None:

@@ -128,7 +128,18 @@ def check_sound(state: State) -> None:
 
 def _shared(state: State) -> dict[str, Any]:
     """What the documents of all processes at one step have in common."""
-    names = ("step", "segments", "sampler", "source", "operations", "rows", "stride", "streams", "epoch", "exclusions")
+    names = (
+        "step",
+        "segments",
+        "sampler",
+        "source",
+        "operations",
+        "rows",
+        "stride",
+        "streams",
+        "epoch",
+        "exclusions",
+    )
     shared = {name: same_on_all_hosts(getattr(state, name)) for name in names}
     # Not the counts: each process has those of the stage in which its own streams stand.
     return shared | {"mixture": state.mixture and state.mixture.to_json()["stages"]}

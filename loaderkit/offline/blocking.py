@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any
 
@@ -61,6 +61,7 @@ def block_list(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = block_list(texts, folder, ids=["b"], reason="a request of its author")
     ...     import loaderkit as lk
+    ...
     ...     [record["id"] for record in lk.load(texts, num_epochs=1, exclude=folder)]
     ['a']
     """
@@ -81,10 +82,8 @@ def block_list(
     if not listed.size:
         raise ValueError("block_list: expected one record or more to leave out, got none")
     os.makedirs(folder, exist_ok=True)
-    time = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    return write_block_list(
-        os.fspath(folder), BlockList(listed, fingerprint_of(source), asked, reason, time)
-    )
+    time = datetime.now(UTC).isoformat(timespec="seconds")
+    return write_block_list(os.fspath(folder), BlockList(listed, fingerprint_of(source), asked, reason, time))
 
 
 def _ids_of(given: Any) -> list[str | int]:
@@ -162,8 +161,8 @@ class _FieldOf:
         if not isinstance(record, dict) or self.name not in record:
             kind = sorted(map(str, record)) if isinstance(record, dict) else type(record).__qualname__
             raise ValueError(
-                f"id_field: expected records that are dicts with a field {self.name!r}, got {kind}; name their field, or "
-                "give keys="
+                f"id_field: expected records that are dicts with a field {self.name!r}, got {kind}; name their field, "
+                "or give keys="
             )
         value = record[self.name]
         value = value.item() if isinstance(value, np.generic | np.ndarray) else value

@@ -68,8 +68,9 @@ def block_list(
     source = check_source(source, "source")
     if sum(each is not None for each in (ids, keys, where)) != 1:
         raise ValueError("ids: expected one of ids, keys and where, got none or several of them")
-    if not isinstance(reason, str) or not reason.strip():
-        raise ValueError(f"reason: expected a text that says why, got {reason!r:.80}")
+    said: Any = reason
+    if not isinstance(said, str) or not said.strip():
+        raise ValueError(f"reason: expected a text that says why, got {said!r:.80}")
     asked: list[Any] = []
     if keys is not None:
         listed = check_keys(np.array([*keys]), len(source), source)

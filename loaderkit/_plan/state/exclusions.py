@@ -47,8 +47,8 @@ def restored_exclusions(own: SeekablePlan, saved: State, allow: Collection[str])
         folder = f"exclude={{{name!r}: folder}}" if name else "exclude=folder"
         raise CheckpointMismatchError(
             f"exclude: the saved run leaves out the records of {len(lacking)} lists that this loader lacks, the "
-            f"first of them {digest or 'any'}{f' of {name!r}' if name else ''}; give {folder} with the files of these lists: a "
-            "state needs them, also where other lists are to hold from here on"
+            f"first of them {digest or 'any'}{f' of {name!r}' if name else ''}; give {folder} with the files of these "
+            "lists: a state needs them, also where other lists are to hold from here on"
         )
     there = own.exclusions.with_stages(saved.exclusions)
     if "sampler" in allow and saved.sampler != own.sampler_fingerprint:

@@ -38,9 +38,7 @@ class NaiveExclusions:
             return self._walk("", self.sampler, [""] * count)
         numbers = self.sampler.component_numbers(range(count)).tolist() if count else []
         names = [mixed.names[number] for number in numbers]
-        of = {
-            name: iter(self._walk(name, mixed.samplers[name], names)) for name in mixed.names
-        }
+        of = {name: iter(self._walk(name, mixed.samplers[name], names)) for name in mixed.names}
         return [next(of[name]) + mixed.offsets[name] for name in names]
 
     def _walk(self, name: str, sampler: Any, names: list[str]) -> list[int]:

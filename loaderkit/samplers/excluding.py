@@ -33,6 +33,9 @@ from .weighted import WeightedSampler
 KeysOf = Callable[[str, tuple[str, ...]], Int64Array]  # the record keys of a component's lists, ascending
 
 _MOST_EPOCHS = 3  # of which the places are kept: 16 bytes a record that is left out
+# A block of indices that needs up to so many times as many keys is planned by a look at them: the places of an epoch take
+# as long as 1,000 keys.
+_DENSE = 4
 _NONE: Int64Array = np.empty(0, np.int64)
 
 
@@ -341,6 +344,12 @@ class _Ranks:
         first, last = int(ranks.min()) // self.left, int(ranks.max()) // self.left
         if first == last:
             return self._of_epoch(begin.epoch + first, ranks - first * self.left)
+        size = (last - first + 1) * length
+        if size <= _DENSE * indices.size:  # of many short epochs all keys are looked at
+            start = (begin.epoch + first) * length
+            keys = record_keys_of(self.order.endless, np.arange(start, start + size))
+            places = np.flatnonzero(~_among(self.keys(), keys))
+            return places[ranks - first * self.left] + start
         epochs, ranks = np.divmod(ranks, self.left)
         found = np.empty(indices.shape, np.int64)
         for epoch in np.unique(epochs).tolist():

@@ -78,7 +78,11 @@ def test_an_order_leaves_out_what_is_listed_and_keeps_the_rest(data: Any, kind: 
     assert [keys[place] for place in which] == expected
 
 
-@given(data=st.data(), ending=st.sampled_from([None, "stop", "drop"]), order=st.sampled_from(["even", "shuffled"]))
+@given(
+    data=st.data(),
+    ending=st.sampled_from([None, "stop", "drop"]),
+    order=st.sampled_from(["even", "shuffled"]),
+)
 def test_components_of_a_mixture_leave_out_each_their_own(data: Any, ending: Any, order: str) -> None:
     """What was read before a stage stays, each component is a walk of its own, and a drop comes after its last record.
 
@@ -86,7 +90,9 @@ def test_components_of_a_mixture_leave_out_each_their_own(data: Any, ending: Any
     """
     sizes = data.draw(st.dictionaries(st.sampled_from("abc"), st.integers(2, 9), min_size=1))
     epochs = data.draw(st.integers(1, 2)) if ending else None
-    parts = {name: lk.IndexSampler(size, shuffle=True, seed=1, num_epochs=epochs) for name, size in sizes.items()}
+    parts = {
+        name: lk.IndexSampler(size, shuffle=True, seed=1, num_epochs=epochs) for name, size in sizes.items()
+    }
     weights = dict(zip(sizes, data.draw(st.permutations([1, 2, 0.5])), strict=False))
     base = lk.samplers.MixedSampler(parts, weights=weights, when_exhausted=ending, order=order, seed=5)
     stages: list[Any] = []
@@ -146,7 +152,9 @@ def test_what_is_read_instead_of_a_lost_record_goes_by_the_stage_of_the_lost_one
     assert made.record_keys(range(len(made))).tolist() == [0, 1, 2, 4]
     lost = np.array([1, 1, 3, 3])
     assert made.keys_instead(lost, np.array([2, 3, 4, 5])).tolist() == [2, 3, 5, 0]
-    mixed = excluded(lk.samplers.MixedSampler({"a": lk.IndexSampler(6), "b": lk.IndexSampler(2)}), [(4, {"a": {4}})])
+    mixed = excluded(
+        lk.samplers.MixedSampler({"a": lk.IndexSampler(6), "b": lk.IndexSampler(2)}), [(4, {"a": {4}})]
+    )
     # "a" reads its records 2, 3 and 5 at the even indices from 4 on
     assert mixed.record_keys([4, 6, 8]).tolist() == [2, 3, 5]
     instead = mixed.instead(4, 0, 2)

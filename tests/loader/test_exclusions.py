@@ -288,9 +288,11 @@ def test_what_is_wrong_with_a_list_is_an_error_before_the_first_batch(tmp_path: 
         )
     buckets = lk.samplers.LengthBucketSampler([1] * 23, [1], 4, shuffle=True, seed=0)
     with pytest.raises(TypeError, match="expected a sampler with positions_of"):
-        batch = lk.Batch(global_batch_size=4)
         lk.DataLoader(
-            data_source=SOURCES["web"], sampler=buckets, operations=[batch], exclude=Path(tmp_path, "code")
+            data_source=SOURCES["web"],
+            sampler=buckets,
+            operations=[lk.Batch(global_batch_size=4)],
+            exclude=Path(tmp_path, "code"),
         )
 
 
@@ -464,5 +466,5 @@ def test_damaged_exclusions_of_a_state_are_named(tmp_path: Path) -> None:
     ):
         changed = {**state, "exclusions": wrong}
         changed["digest"] = digest(changed)
-        with pytest.raises(StateError, match="^exclusions"):
+        with pytest.raises(StateError, match=r"^exclusions"):
             it.set_state(json.dumps(changed).encode())

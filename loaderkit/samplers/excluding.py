@@ -33,8 +33,8 @@ from .weighted import WeightedSampler
 KeysOf = Callable[[str, tuple[str, ...]], Int64Array]  # the record keys of a component's lists, ascending
 
 _MOST_EPOCHS = 3  # of which the places are kept: 16 bytes a record that is left out
-# A block of indices that needs up to so many times as many keys is planned by a look at them: the places of an epoch take
-# as long as 1,000 keys.
+# A block of indices that needs up to so many times as many keys is planned by a look at them: the places of an epoch
+# take as long as 1,000 keys.
 _DENSE = 4
 _NONE: Int64Array = np.empty(0, np.int64)
 

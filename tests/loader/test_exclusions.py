@@ -254,7 +254,7 @@ def test_a_step_that_was_taken_cant_be_left_out_any_more(tmp_path: Path) -> None
 
 
 def test_what_is_wrong_with_a_list_is_an_error_before_the_first_batch(tmp_path: Path) -> None:
-    """Of another source, changed, renamed, with all records; a folder or a name that isn't there; a sampler that can't."""
+    """Of another source, changed, renamed, with all records; a folder or a name that isn't there; another sampler."""
     made_in(tmp_path)
     path = Path(listed(tmp_path, "web", [3]))
     with pytest.raises(ValueError, match="of another source"):

@@ -1,11 +1,13 @@
 """The folders of block lists of a loader: which lists are there, and the record keys of each."""
 
 import os
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from loaderkit._order.exclusions import Listed
 from loaderkit._order.permutation import Int64Array
 from loaderkit._plan.exclusions import Lists
 from loaderkit._source.block_list import lists_in, path_of, read_block_list
@@ -13,10 +15,13 @@ from loaderkit._source.fingerprint import fingerprint_of, same_where_known
 from loaderkit.errors import CheckpointMismatchError
 from loaderkit.samplers import MixedSampler, Sampler
 from loaderkit.samplers.excluding import check_excludable
+from loaderkit.sources.exclusion import documents_of, rows_excluded
+from loaderkit.sources.staged import StagedDataSource
 
 from .parts import concatenated
 
 _NONE: Int64Array = np.empty(0, np.int64)
+_MOST_LOST = 0.01  # of the documents of packed rows, without a warning
 
 
 class BlockFolders:
@@ -32,6 +37,9 @@ class BlockFolders:
     def __init__(self, folders: Mapping[str, str], sources: Mapping[str, Any]) -> None:
         self._folders, self._sources = dict(folders), dict(sources)
         self._keys: dict[tuple[str, str], Int64Array] = {}
+        # {(name, digests): what they list}, of packed rows, the last one's number is the count of these
+        self._packed: dict[tuple[str, tuple[str, ...]], Listed] = {}
+        self._staged: tuple[int, Any] = (0, None)
         self.known = self.present()
 
     def present(self) -> Lists:
@@ -46,11 +54,51 @@ class BlockFolders:
                 found[name] = digests
         return found
 
-    def keys(self, name: str, digests: tuple[str, ...]) -> Int64Array:
-        """The record keys of some lists of a component, (n,) int64 ascending.
+    def listed(self, name: str, digests: tuple[str, ...]) -> Listed:
+        """The record keys of some lists of a component.
 
         CheckpointMismatchError where a list isn't there any more, which steps before a restore had.
         """
+        if (known := self._packed.get((name, digests))) is not None:
+            return known
+        keys, source = self._union(name, digests), self._sources.get(name)
+        if source is None or documents_of(source) is source:
+            return Listed(keys, _NONE, 0)
+        gone, touched = rows_excluded(source, keys)
+        made = Listed(gone, touched, len(self._packed) + 1)
+        self._packed[name, digests] = made
+        return made
+
+    def expect(self, lists: Lists) -> None:
+        """Has the numbers of rows that lose documents known before an executor is made."""
+        for name, digests in lists.items():
+            if all((name, digest) in self._keys for digest in digests):
+                self.listed(name, digests)
+
+    def staged(self, source: Any) -> Any:
+        """The loader's source with the rows that lose documents; the same object until there are more of these."""
+        if not self._packed:
+            return source
+        count, made = self._staged
+        if count != len(self._packed):
+            stages = {
+                each.stage: self._documents(source, name, self._union(name, digests))
+                for (name, digests), each in self._packed.items()
+            }
+            made = StagedDataSource(source, stages)
+            self._staged = len(self._packed), made
+        return made
+
+    def _documents(self, source: Any, name: str, keys: Int64Array) -> Any:
+        whole = concatenated(source)
+        if not name or whole is None:
+            return keys
+        if whole.names is not None:
+            return {name: keys}
+        before = [*self._sources][: [*self._sources].index(name)]
+        return keys + sum(len(documents_of(self._sources[each])) for each in before)
+
+    def _union(self, name: str, digests: tuple[str, ...]) -> Int64Array:
         lists = []
         for digest in digests:
             found = self._keys.get((name, digest))
@@ -63,7 +111,7 @@ class BlockFolders:
         return lists[0] if len(lists) == 1 else np.unique(np.concatenate([_NONE, *lists]))
 
     def _checked(self, name: str, digest: str) -> Int64Array:
-        path, source = path_of(self._folders[name], digest), self._sources[name]
+        path, source = path_of(self._folders[name], digest), documents_of(self._sources[name])
         made = read_block_list(path)
         if not same_where_known(dict(made.source), fingerprint_of(source)):
             raise ValueError(
@@ -71,10 +119,16 @@ class BlockFolders:
                 f"{dict(made.source)!s:.200} instead of {fingerprint_of(source)!s:.200}; make it for this one, "
                 "with lk.offline.block_list"
             )
+        if source is not self._sources[name] and len(made.keys) > _MOST_LOST * len(source):
+            warnings.warn(
+                f"exclude: {path} has {len(made.keys) / len(source):.1%} of the documents of {_named(name)}: their places "
+                "in the rows are padding; a plan without them, plan_packing(..., exclude=), has full rows",
+                stacklevel=4,
+            )
         return made.keys
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_sources": {}}  # a process that fetches ahead needs the keys alone
+        return {**self.__dict__, "_sources": {}, "_staged": (0, None)}  # a process that fetches ahead needs the keys alone
 
 
 def block_folders_of(given: Any, sampler: Sampler, source: Any) -> BlockFolders | None:

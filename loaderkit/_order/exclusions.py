@@ -45,6 +45,18 @@ class ExclusionStage(NamedTuple):
     begins: Mapping[str, Begin]
 
 
+class Listed(NamedTuple):
+    """The record keys of lists, (n,) int64 ascending each.
+
+    gone: those that aren't read any more. touched: those of packed rows that lose a document, which are read with the
+    number `stage` in their keys (_order/stage_keys.py).
+    """
+
+    gone: Int64Array
+    touched: Int64Array
+    stage: int
+
+
 class PlacesLeft:
     """The places of one epoch without some of them.
 

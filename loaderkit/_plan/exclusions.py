@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from loaderkit._order.exclusions import ExclusionStage
-from loaderkit._order.permutation import Int64Array
+from loaderkit._order.exclusions import ExclusionStage, Listed
 from loaderkit.samplers import Sampler
 from loaderkit.samplers.excluding import excluding
 
@@ -15,8 +14,12 @@ Lists = Mapping[str, tuple[str, ...]]  # {name: digests of lists, sorted}, witho
 class BlockLists(Protocol):
     """Lists of records by their digests."""
 
-    def keys(self, name: str, digests: tuple[str, ...]) -> Int64Array:
-        """The record keys of some lists of a component, (n,) int64 ascending."""
+    def listed(self, name: str, digests: tuple[str, ...]) -> Listed:
+        """The record keys of some lists of a component."""
+        ...
+
+    def expect(self, lists: Lists) -> None:
+        """Some lists will be asked for, if they are there."""
         ...
 
     def present(self) -> Lists:
@@ -37,7 +40,9 @@ class Exclusions:
 
     def applied(self) -> tuple[Sampler, "Exclusions"]:
         """The sampler with the stages, and these with all begins. Raises what `excluding` raises."""
-        sampler, stages = excluding(self.sampler, self.stages, self.lists.keys)
+        for stage in self.stages:
+            self.lists.expect(stage.lists)
+        sampler, stages = excluding(self.sampler, self.stages, self.lists.listed)
         return sampler, replace(self, stages=stages)
 
     def begun(self, index: int, lists: Lists) -> "Exclusions":

@@ -20,6 +20,7 @@ from loaderkit._order.mixture.stages import MixtureStages
 from loaderkit._order.operation_shape import OperationShape
 from loaderkit._order.rng import generator
 from loaderkit._order.sharding import Shard, ShardOptions
+from loaderkit._order.stage_keys import rows_of_keys
 from loaderkit.errors import BadRecordsError, WorkerError
 from loaderkit.samplers import Sampler
 from loaderkit.samplers.excluding import ExcludingSampler
@@ -328,7 +329,8 @@ class SeekablePlan(StreamShape):
         part = self._schedule_of(batching, shard).all_rows(index)
         if part is None:
             raise IndexError(f"step: {step} doesn't exist, the stream ends before it")
-        seed, named = seed_of(self.sampler), zip(part.indices.tolist(), part.keys.tolist(), strict=True)
+        keys = rows_of_keys(part.keys) if self.exclusions is not None else part.keys
+        seed, named = seed_of(self.sampler), zip(part.indices.tolist(), keys.tolist(), strict=True)
         return [
             RecordMetadata(index, key, None if seed is None else generator(seed, 0, index, 0))
             for index, key in named

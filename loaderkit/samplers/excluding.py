@@ -11,8 +11,9 @@ from typing import Protocol, cast
 import numpy as np
 import numpy.typing as npt
 
-from loaderkit._order.exclusions import Begin, ExclusionStage, PlacesLeft
+from loaderkit._order.exclusions import Begin, ExclusionStage, Listed, PlacesLeft
 from loaderkit._order.permutation import Int64Array
+from loaderkit._order.stage_keys import STAGE_SHIFT
 
 from .bulk import BulkSampler
 from .mixed import MixedSampler
@@ -30,7 +31,7 @@ from .protocol import (
 )
 from .weighted import WeightedSampler
 
-KeysOf = Callable[[str, tuple[str, ...]], Int64Array]  # the record keys of a component's lists, ascending
+ListedBy = Callable[[str, tuple[str, ...]], Listed]  # by the name of a component and the digests of lists
 
 _MOST_EPOCHS = 3  # of which the places are kept: 16 bytes a record that is left out
 # A block of indices that needs up to so many times as many keys is planned by a look at them: the places of an epoch
@@ -40,31 +41,31 @@ _NONE: Int64Array = np.empty(0, np.int64)
 
 
 def excluding(
-    sampler: Sampler, stages: Sequence[ExclusionStage], keys_of: KeysOf
+    sampler: Sampler, stages: Sequence[ExclusionStage], listed_by: ListedBy
 ) -> tuple[Sampler, tuple[ExclusionStage, ...]]:
     """A sampler with stages of exclusions, and the stages with all their begins.
 
     Args:
         sampler: a mixture, whose components have lists, or one that has lists itself, by the name "".
         stages: by ascending index. One without begins begins behind what is read before its index.
-        keys_of: gives the record keys of lists, by name and digests.
+        listed_by: gives the record keys of lists.
 
     Raises ValueError where nothing is left, TypeError for a sampler that doesn't say where it reads a record.
 
     >>> from loaderkit.samplers import SequentialSampler
     >>> stages = [ExclusionStage(2, {"": ("ab",)}, {})]
-    >>> made, begun = excluding(SequentialSampler(6), stages, lambda name, digests: np.array([0, 3]))
+    >>> made, begun = excluding(SequentialSampler(6), stages, lambda *of: Listed(np.array([0, 3]), np.array([]), 0))
     >>> made.record_keys(range(5)).tolist(), begun[0].begins
     ([0, 1, 2, 4, 5], {'': Begin(ordinal=2, epoch=0, place=2)})
     """
     known: list[ExclusionStage] = []
     for stage in stages:
         if not stage.begins:
-            before = _made(sampler, known, keys_of)
+            before = _made(sampler, known, listed_by)
             names = {*stage.lists}.union(*(each.begins for each in known))
             stage = stage._replace(begins=_begins(before, stage.first_index, sorted(names)))
         known.append(stage)
-    return _made(sampler, known, keys_of), tuple(known)
+    return _made(sampler, known, listed_by), tuple(known)
 
 
 def check_excludable(name: str, sampler: Sampler) -> None:
@@ -88,7 +89,7 @@ read, got a LengthBucketSampler
         )
 
 
-def _made(sampler: Sampler, stages: Sequence[ExclusionStage], keys_of: KeysOf) -> Sampler:
+def _made(sampler: Sampler, stages: Sequence[ExclusionStage], listed_by: ListedBy) -> Sampler:
     if not stages:
         return sampler
     mixed = sampler.components if isinstance(sampler, MixedSampler) else {"": sampler}
@@ -97,7 +98,7 @@ def _made(sampler: Sampler, stages: Sequence[ExclusionStage], keys_of: KeysOf) -
         name: ExcludingSampler(
             mixed[name],
             [
-                (stage.begins[name], partial(keys_of, name, stage.lists.get(name, ())))
+                (stage.begins[name], _nothing if name not in stage.lists else partial(listed_by, name, stage.lists[name]))
                 for stage in stages
                 if name in stage.begins
             ],
@@ -134,11 +135,11 @@ class ExcludingSampler(BulkSampler):
 
     Args:
         sampler: the other one.
-        stages: where each begins, and what gives the keys that are left out from there on, (n,) int64 ascending. They
-            are asked for when they are needed first.
+        stages: where each begins, and what gives the keys of the lists that hold from there on. They are asked for when
+            they are needed first.
     """
 
-    def __init__(self, sampler: Sampler, stages: Sequence[tuple[Begin, Callable[[], Int64Array]]]) -> None:
+    def __init__(self, sampler: Sampler, stages: Sequence[tuple[Begin, Callable[[], Listed]]]) -> None:
         self.sampler = sampler
         if not stages or stages[0][0].ordinal:
             stages = [(Begin(0, 0, 0), _nothing), *stages]
@@ -300,7 +301,7 @@ class _Ranks:
     """Ranks among the places of epochs that are left."""
 
     begin: Begin
-    keys: Callable[[], Int64Array]
+    listed: Callable[[], Listed]
     order: _EpochOrder
     _places: dict[int, PlacesLeft] = field(default_factory=dict)
     _size: int | None = None  # of an epoch, once it was asked for
@@ -333,7 +334,7 @@ class _Ranks:
         return self.order.epochs is not None and begin.epoch >= self.order.epochs
 
     def record_keys(self, indices: Int64Array) -> Int64Array:
-        return record_keys_of(self.order.endless, self.in_order(indices))
+        return _of_stage(record_keys_of(self.order.endless, self.in_order(indices)), self.listed())
 
     def in_order(self, indices: Int64Array) -> Int64Array:
         """The indices of the order without exclusions, (n,) int64, n > 0."""
@@ -348,7 +349,7 @@ class _Ranks:
         if size <= _DENSE * indices.size:  # of many short epochs all keys are looked at
             start = (begin.epoch + first) * length
             keys = record_keys_of(self.order.endless, np.arange(start, start + size))
-            places = np.flatnonzero(~_among(self.keys(), keys))
+            places = np.flatnonzero(~_among(self.listed().gone, keys))
             return places[ranks - first * self.left] + start
         epochs, ranks = np.divmod(ranks, self.left)
         found = np.empty(indices.shape, np.int64)
@@ -373,7 +374,7 @@ class _Ranks:
     def indices_of(self, keys: Int64Array, start: int, stop: int) -> tuple[Int64Array, Int64Array]:
         low, high = (self.in_order(np.array([at])) for at in (start, stop - 1))
         which, found = indices_of(self.order.endless, keys, int(low[0]), int(high[0]) + 1)
-        left = ~_among(self.keys(), keys[which])
+        left = ~_among(self.listed().gone, keys[which])
         return which[left], self.indices_at(found[left])
 
     def begin_at(self, index: int) -> Begin:
@@ -400,7 +401,7 @@ class _Ranks:
     def _places_left(self, epoch: int) -> PlacesLeft:
         found = self._places.get(epoch)
         if found is None:
-            found = PlacesLeft(self.order.places(self.keys(), epoch))
+            found = PlacesLeft(self.order.places(self.listed().gone, epoch))
             kept = [*self._places.items()][1 - _MOST_EPOCHS :]
             self._places = {**dict(kept), epoch: found}
         return found
@@ -411,7 +412,7 @@ class _Draws:
     """Draws with replacement, again where a record is drawn that is left out."""
 
     begin: Begin
-    keys: Callable[[], Int64Array]
+    listed: Callable[[], Listed]
     sampler: WeightedSampler
 
     @property
@@ -420,20 +421,20 @@ class _Draws:
         return ENDLESS if length is None else length
 
     def check_left(self) -> None:
-        if not self.sampler.drawable_without(self.keys()):
+        if not self.sampler.drawable_without(self.listed().gone):
             raise ValueError("exclude: expected records that are left, got lists with all that have a weight")
 
     def ends_at(self, begin: Begin) -> bool:
         return begin.ordinal >= self.limit
 
     def record_keys(self, indices: Int64Array) -> Int64Array:
-        drawn, excluded, time = self.sampler.drawn(indices, 0), self.keys(), 0
+        drawn, excluded, time = self.sampler.drawn(indices, 0), self.listed().gone, 0
         again = np.flatnonzero(_among(excluded, drawn))
         while again.size:
             time += 1
             drawn[again] = self.sampler.drawn(indices[again], time)
             again = again[_among(excluded, drawn[again])]
-        return drawn
+        return _of_stage(drawn, self.listed())
 
     def begin_at(self, index: int) -> Begin:
         return Begin(index, 0, index)
@@ -449,5 +450,12 @@ def _among(ascending: Int64Array, keys: Int64Array) -> npt.NDArray[np.bool_]:
     return there
 
 
-def _nothing() -> Int64Array:
-    return _NONE
+def _of_stage(keys: Int64Array, listed: Listed) -> Int64Array:
+    """The keys, those of rows that lose a document with the number of the stage."""
+    if not listed.touched.size:
+        return keys
+    return np.where(_among(listed.touched, keys), keys | listed.stage << STAGE_SHIFT, keys)
+
+
+def _nothing() -> Listed:
+    return Listed(_NONE, _NONE, 0)

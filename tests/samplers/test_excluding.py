@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from naive_exclusions import NaiveExclusions
 
 import loaderkit as lk
-from loaderkit._order.exclusions import ExclusionStage
+from loaderkit._order.exclusions import ExclusionStage, Listed
 from loaderkit.samplers.excluding import excluding
 
 NONE = np.empty(0, np.int64)
@@ -36,11 +36,11 @@ def excluded(sampler: Any, stages: list[tuple[int, dict[str, set[int]]]]) -> Any
         for place, (first, listed) in enumerate(stages)
     ]
 
-    def keys_of(name: str, digests: tuple[str, ...]) -> Any:
+    def listed_by(name: str, digests: tuple[str, ...]) -> Listed:
         listed = [np.array(sorted(stages[int(digest)][1][name])) for digest in digests]
-        return listed[0] if listed else NONE
+        return Listed(listed[0], NONE, 0)
 
-    return excluding(sampler, [stage for stage in said if stage.lists or stage is not said[0]], keys_of)[0]
+    return excluding(sampler, [stage for stage in said if stage.lists or stage is not said[0]], listed_by)[0]
 
 
 @st.composite

@@ -55,6 +55,7 @@ def exclude(reader: StreamReader[Position, SeekablePlan], from_step: Any, *, agr
         step += max(0, -(-(begin - position.segments.index_of(step)) // plan.batching.stride))
     if changed is None:
         return step
+    reader.renew_executor()
     if position.losses.ledger.last < changed:
         reader.continue_with(after, there)
     else:  # as where weights change: lost indices from there on read other records now

@@ -293,6 +293,8 @@ class LoaderIterator(Closing):
             plan, saved, notices = restored(
                 self._loaders_plan, saved, allow, self._reader.executor, agrees=self._agrees
             )
+            if plan.exclusions is not None:
+                self._reader.renew_executor()
             self._reader.go_to(position_of(plan, saved), plan)
             self._reader.after_next["state"] = late_comparison(saved, plan, self._reader.executor)
         for notice in notices:

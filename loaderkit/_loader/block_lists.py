@@ -10,10 +10,11 @@ import numpy as np
 from loaderkit._order.exclusions import Listed
 from loaderkit._order.permutation import Int64Array
 from loaderkit._plan.exclusions import Lists
+from loaderkit._plan.seekable_plan import is_staged
 from loaderkit._source.block_list import lists_in, path_of, read_block_list
 from loaderkit._source.fingerprint import fingerprint_of, same_where_known
 from loaderkit.errors import CheckpointMismatchError
-from loaderkit.samplers import MixedSampler, Sampler
+from loaderkit.samplers import Sampler
 from loaderkit.samplers.excluding import check_excludable
 from loaderkit.sources.exclusion import documents_of, rows_excluded
 from loaderkit.sources.staged import StagedDataSource
@@ -128,7 +129,11 @@ class BlockFolders:
         return made.keys
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_sources": {}, "_staged": (0, None)}  # a process that fetches ahead needs the keys alone
+        return {
+            **self.__dict__,
+            "_sources": {},
+            "_staged": (0, None),
+        }  # a process that fetches ahead needs the keys alone
 
 
 def block_folders_of(given: Any, sampler: Sampler, source: Any) -> BlockFolders | None:
@@ -143,7 +148,7 @@ def block_folders_of(given: Any, sampler: Sampler, source: Any) -> BlockFolders 
     if given is None:
         return None
     sources: dict[str, Any] = {"": source}
-    if isinstance(sampler, MixedSampler):
+    if is_staged(sampler):
         whole = concatenated(source)
         if not isinstance(given, Mapping):
             raise TypeError(

@@ -23,7 +23,6 @@ from loaderkit._order.sharding import Shard, ShardOptions
 from loaderkit._order.stage_keys import rows_of_keys
 from loaderkit.errors import BadRecordsError, WorkerError
 from loaderkit.samplers import Sampler
-from loaderkit.samplers.excluding import ExcludingSampler
 from loaderkit.samplers.protocol import (
     ShapedSampler,
     epoch_length_of,
@@ -387,8 +386,9 @@ def stop_of(sampler: Sampler, epoch: int | None) -> int | None:
     """
     if epoch is None:
         return length_of(sampler)
-    if isinstance(sampler, ExcludingSampler):
-        return sampler.end_of(epoch)
+    if (end_of := getattr(sampler, "end_of", None)) is not None:  # of one that leaves records out
+        end: int = end_of(epoch)
+        return end
     return (epoch + 1) * (epoch_length_of(sampler) or 0)
 
 

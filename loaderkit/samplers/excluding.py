@@ -54,7 +54,9 @@ def excluding(
 
     >>> from loaderkit.samplers import SequentialSampler
     >>> stages = [ExclusionStage(2, {"": ("ab",)}, {})]
-    >>> made, begun = excluding(SequentialSampler(6), stages, lambda *of: Listed(np.array([0, 3]), np.array([]), 0))
+    >>> made, begun = excluding(
+    ...     SequentialSampler(6), stages, lambda *of: Listed(np.array([0, 3]), np.array([]), 0)
+    ... )
     >>> made.record_keys(range(5)).tolist(), begun[0].begins
     ([0, 1, 2, 4, 5], {'': Begin(ordinal=2, epoch=0, place=2)})
     """
@@ -98,7 +100,10 @@ def _made(sampler: Sampler, stages: Sequence[ExclusionStage], listed_by: ListedB
         name: ExcludingSampler(
             mixed[name],
             [
-                (stage.begins[name], _nothing if name not in stage.lists else partial(listed_by, name, stage.lists[name]))
+                (
+                    stage.begins[name],
+                    _nothing if name not in stage.lists else partial(listed_by, name, stage.lists[name]),
+                )
                 for stage in stages
                 if name in stage.begins
             ],

@@ -122,18 +122,15 @@ class BlockFolders:
             )
         if source is not self._sources[name] and len(made.keys) > _MOST_LOST * len(source):
             warnings.warn(
-                f"exclude: {path} has {len(made.keys) / len(source):.1%} of the documents of {_named(name)}: their places "
-                "in the rows are padding; a plan without them, plan_packing(..., exclude=), has full rows",
+                f"exclude: {path} has {len(made.keys) / len(source):.1%} of the documents of {_named(name)}: their "
+                "places in the rows are padding; a plan without them, plan_packing(..., exclude=), has full rows",
                 stacklevel=4,
             )
         return made.keys
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            **self.__dict__,
-            "_sources": {},
-            "_staged": (0, None),
-        }  # a process that fetches ahead needs the keys alone
+        # A process that fetches ahead needs the keys alone.
+        return {**self.__dict__, "_sources": {}, "_staged": (0, None)}
 
 
 def block_folders_of(given: Any, sampler: Sampler, source: Any) -> BlockFolders | None:

@@ -102,7 +102,7 @@ def _made(sampler: Sampler, stages: Sequence[ExclusionStage], listed_by: ListedB
             [
                 (
                     stage.begins[name],
-                    _nothing if name not in stage.lists else partial(listed_by, name, stage.lists[name]),
+                    partial(listed_by, name, stage.lists[name]) if name in stage.lists else _nothing,
                 )
                 for stage in stages
                 if name in stage.begins

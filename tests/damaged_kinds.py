@@ -328,7 +328,7 @@ KINDS = {
         work.state,
         work.restored,
         sees=True,
-        later=(b'"format_version": 5', b'"format_version": 6'),
+        later=(b'"format_version": 5', b'"format_version": 7'),
         replaced=None,
         edited=None,
     ),

@@ -3,7 +3,7 @@
 import warnings
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -46,7 +46,7 @@ def program_of(settings: LoaderSettings, files: Files) -> Program:
     """
     shape = shape_of(settings.operations)
     return Program(
-        source=settings.source,
+        source=source_of(settings),
         operations=settings.operations,
         seed=seed_of(settings.sampler),
         read_options=settings.read_options,
@@ -56,6 +56,16 @@ def program_of(settings: LoaderSettings, files: Files) -> Program:
         verify=settings.verify,
         files=files,
     )
+
+
+def source_of(settings: LoaderSettings) -> Any:
+    """What a program reads: the source, where documents of packed rows are left out with those rows.
+
+    >>> from loaderkit.samplers import SequentialSampler
+    >>> source_of(LoaderSettings(source=[5, 6], sampler=SequentialSampler(2), operations=()))
+    [5, 6]
+    """
+    return settings.source if settings.block_lists is None else settings.block_lists.staged(settings.source)
 
 
 _WITHOUT_END = 1 << 62  # bytes
@@ -138,7 +148,7 @@ def feeder_of(settings: LoaderSettings) -> "Feeder | None":
     >>> feeder_of(LoaderSettings(source=[5, 6], sampler=SequentialSampler(2), operations=())) is None
     True
     """
-    feed: ChunkFeed | JointChunkFeed | None = getattr(settings.source, "chunk_feed", None)
+    feed: ChunkFeed | JointChunkFeed | None = getattr(source_of(settings), "chunk_feed", None)
     if feed is None:
         return None
     sampler, records = settings.sampler, len(settings.source)

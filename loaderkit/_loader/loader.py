@@ -34,6 +34,7 @@ from loaderkit.transforms.operations import Operation, as_operations
 from loaderkit.transforms.parameters import parameters_of
 
 from . import user_arguments as arguments
+from .block_lists import block_folders_of
 from .executor_factory import LoaderExecutorFactory, files_of_workers, make_executor, program_of
 from .iterator.error_notes import named
 from .iterator.iterator import DataLoaderIterator, T_co
@@ -83,6 +84,9 @@ class DataLoader(Closing, Generic[T_co]):
             memory available at the start, if not given.
         logical_streams: for operations that change the number of rows: how many independent streams there are.
         num_steps: the steps of the whole run, resumed ones included: it ends there. All that there are, if not given.
+        exclude: a folder of lists that `lk.offline.block_list` wrote, whose records are left out; of a mixture {name of
+            a component: folder}. The lists that are there now; `it.exclude()` takes those that come later. A folder may
+            be empty.
         on_record_error: what becomes of a record whose read, or an operation before the first Batch on it, raises: the
             error is "raise"d; "replace": its row reads the next good record; "skip": it has no row; or a function of
             the error and the RecordMetadata gives the element.
@@ -130,6 +134,7 @@ class DataLoader(Closing, Generic[T_co]):
         max_memory: int | None = None,
         logical_streams: int = 1,
         num_steps: int | None = None,
+        exclude: str | os.PathLike[str] | Mapping[str, str | os.PathLike[str]] | None = None,
         on_record_error: OnRecordError = "raise",
         max_bad_records: float | None = None,
         quarantine: str | os.PathLike[str] | None = None,
@@ -157,6 +162,7 @@ class DataLoader(Closing, Generic[T_co]):
             max_memory=None if max_memory is None else at_least("max_memory", max_memory, 0),
             logical_streams=at_least("logical_streams", logical_streams, 1),
             num_steps=None if num_steps is None else at_least("num_steps", num_steps, 1),
+            block_lists=block_folders_of(exclude, sampler_of_source, source),
             verify=true_or_false("verify", verify),
             restart_policy=RestartPolicy(
                 restart_late=on_timeout == "restart",

@@ -1,6 +1,7 @@
 """The arguments of a DataLoader but for its source, sampler and operations."""
 
 import os
+from collections.abc import Mapping
 from typing import Literal, TypedDict
 
 from loaderkit._order.sharding import Sharding
@@ -22,6 +23,7 @@ class LoaderOptions(TypedDict, total=False):
     max_memory: int | None
     logical_streams: int
     num_steps: int | None
+    exclude: str | os.PathLike[str] | Mapping[str, str | os.PathLike[str]] | None
     on_record_error: OnRecordError
     max_bad_records: float | None
     quarantine: str | os.PathLike[str] | None

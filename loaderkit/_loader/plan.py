@@ -8,11 +8,12 @@ from loaderkit._base.numbers import at_least
 from loaderkit._loader.planned_shapes import check_shapes
 from loaderkit._order.metadata import MOST_INDEX
 from loaderkit._order.sharding import ShardBlocks, ShardOptions
-from loaderkit._plan.seekable_plan import SeekablePlan
+from loaderkit._plan.exclusions import Exclusions
+from loaderkit._plan.seekable_plan import SeekablePlan, stop_of
 from loaderkit._source.fingerprint import fingerprint_of as source_fingerprint_of
 from loaderkit.samplers import Sampler
 from loaderkit.samplers.optional import batch_of, components_of, endless_of, lanes_of, next_uses_of
-from loaderkit.samplers.protocol import epoch_length_of, length_of
+from loaderkit.samplers.protocol import epoch_length_of
 from loaderkit.samplers.protocol import fingerprint_of as sampler_fingerprint_of
 from loaderkit.transforms.shape import shape_of
 
@@ -65,17 +66,15 @@ def plan_of(
     >>> plan.start, plan.stop
     (0, 3)
     """
-    sampler, start, stop = settings.sampler, 0, length_of(settings.sampler)
+    sampler, start = settings.sampler, 0
     if settings.epoch is not None:
-        records = epoch_length_of(sampler) or 0
-        start, stop = settings.epoch * records, (settings.epoch + 1) * records
-        sampler = endless_of(sampler)
+        start, sampler = settings.epoch * (epoch_length_of(sampler) or 0), endless_of(sampler)
     plan = SeekablePlan(
         sampler=sampler,
         operations=shape_of(settings.operations),
         shard=shard,
         start=start,
-        stop=stop,
+        stop=stop_of(sampler, settings.epoch),
         logical_streams=settings.logical_streams,
         num_records=len(settings.source),
         sampler_fingerprint=fingerprints.sampler,
@@ -86,6 +85,9 @@ def plan_of(
         tolerance=settings.tolerance,
     )
     check_shapes(plan)
+    if settings.block_lists is not None:
+        there = Exclusions(sampler, settings.block_lists).begun(start, settings.block_lists.known)
+        plan = plan.excluding(there)
     return plan
 
 

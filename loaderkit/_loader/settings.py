@@ -13,6 +13,8 @@ from loaderkit._source.protocol import RandomAccessDataSource
 from loaderkit.samplers import Sampler
 from loaderkit.transforms.base import Transformation
 
+from .block_lists import BlockFolders
+
 _RESTART_POLICY = RestartPolicy(restarts=2, timeout=None, restart_late=False)
 
 
@@ -44,6 +46,7 @@ class LoaderSettings:
         verify: whether rows and elements carry checksums on their way from the workers.
         restart_policy: how many lost and late workers are accepted.
         epoch: the only epoch of the stream, None for all of the sampler's.
+        block_lists: folders of lists of records that are left out, None for none.
         task_rows: rows in each task, None for what takes a few milliseconds. Changes no element.
 
     >>> from loaderkit.samplers import SequentialSampler
@@ -72,6 +75,7 @@ class LoaderSettings:
     verify: bool = False
     restart_policy: RestartPolicy = _RESTART_POLICY
     epoch: int | None = None
+    block_lists: BlockFolders | None = None
     task_rows: int | None = None
 
     def replace(self, **changes: Any) -> "LoaderSettings":

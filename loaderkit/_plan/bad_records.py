@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._order.metadata import MOST_INT64, RecordMetadata
+from loaderkit._order.stage_keys import rows_of_keys
 from loaderkit.samplers import Sampler
 from loaderkit.samplers.protocol import record_keys_of
 
@@ -198,7 +199,7 @@ class ReplacementSearch:
         except Exception:  # noqa: BLE001 - a user's sampler may raise anything for an index far ahead
             # Its error is raised when the stream comes to that index; the search ends before it.
             keys = _until_error(indices, keys_of)
-        outside = np.flatnonzero(keys >= self.num_records)
+        outside = np.flatnonzero((keys >= self.num_records) & (rows_of_keys(keys) >= self.num_records))
         count = int(outside[0]) if outside.size else len(keys)
         return indices[:count], keys[:count]
 

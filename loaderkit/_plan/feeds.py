@@ -12,6 +12,7 @@ from loaderkit._engine.in_flight_step import StepRecords
 from loaderkit._engine.logical_stream import RecordInput
 from loaderkit._order.metadata import MOST_INT64
 from loaderkit._order.sharding import ShardOptions
+from loaderkit._order.stage_keys import rows_of_keys
 from loaderkit.samplers import Sampler
 from loaderkit.samplers.protocol import record_keys_of
 
@@ -68,8 +69,8 @@ def check_keys(keys: Int64Array, indices: Int64Array, num_records: int) -> None:
         ...
     IndexError: record_key: expected 0 to 6 for a data source of 7 records, got 7 at index 4
     """
-    if keys.size and keys.max() >= num_records:
-        place = int(np.argmax(keys >= num_records))
+    if keys.size and keys.max() >= num_records and (outside := rows_of_keys(keys) >= num_records).any():
+        place = int(np.argmax(outside))
         raise IndexError(
             f"record_key: expected 0 to {num_records - 1} for a data source of {num_records} records, "
             f"got {keys[place]} at index {indices[place]}"

@@ -20,12 +20,21 @@ from loaderkit._order.mixture.stages import MixtureStages
 from loaderkit._order.operation_shape import OperationShape
 from loaderkit._order.rng import generator
 from loaderkit._order.sharding import Shard, ShardOptions
+from loaderkit._order.stage_keys import rows_of_keys
 from loaderkit.errors import BadRecordsError, WorkerError
 from loaderkit.samplers import Sampler
-from loaderkit.samplers.protocol import ShapedSampler, length_of, record_keys_of, seed_of, shaped
+from loaderkit.samplers.protocol import (
+    ShapedSampler,
+    epoch_length_of,
+    length_of,
+    record_keys_of,
+    seed_of,
+    shaped,
+)
 
 from .bad_records import IN_A_ROW, BadRecords, ReplacementSearch, with_substitutions
 from .batching import Batching, shard_rows
+from .exclusions import Exclusions, Lists
 from .logical_streams import stream_block
 from .position import Position
 from .schedule import Schedule
@@ -44,7 +53,8 @@ class SeekablePlan(StreamShape):
     """One loader's stream under known shards: a shape, and what fills it.
 
     sampler: the order. num_records: the source's length. sampler_fingerprint, source_fingerprint: for states.
-    parameters: of the operations, for states. epoch: e of `epoch(e)`.
+    parameters: of the operations, for states. epoch: e of `epoch(e)`. exclusions: of a loader that may have lists of
+    records that it leaves out; the sampler is without them.
     """
 
     sampler: Sampler
@@ -53,6 +63,7 @@ class SeekablePlan(StreamShape):
     source_fingerprint: Mapping[str, Any]
     parameters: Sequence[Mapping[str, Any]]
     epoch: int | None
+    exclusions: Exclusions | None = None
 
     @property
     def schedule(self) -> Schedule:
@@ -77,11 +88,30 @@ class SeekablePlan(StreamShape):
         """The stages of the sampler's weights; None where it isn't a mixture."""
         return self.sampler.stages if is_staged(self.sampler) else None
 
-    def restaged(self, stages: MixtureStages) -> "SeekablePlan":
-        """The plan with other stages, of a sampler that has some. Raises ValueError where they don't fit it."""
-        assert is_staged(self.sampler)
-        sampler = self.sampler.with_stages(stages)
-        return replace(self, sampler=sampler, stop=length_of(sampler))
+    def restaged(self, stages: MixtureStages, *, moved: bool = True) -> "SeekablePlan":
+        """The plan with other stages, of a sampler that has some. Raises ValueError where they don't fit it.
+
+        moved: whether exclusions that begin behind a change begin elsewhere in the components then; those of a state
+        belong to its stages.
+        """
+        base = self.sampler if self.exclusions is None else self.exclusions.sampler
+        assert is_staged(base)
+        changed = base.stages.first_difference(stages) if moved else None
+        sampler = base.with_stages(stages)
+        if self.exclusions is None:
+            return replace(self, sampler=sampler, stop=length_of(sampler))
+        return self.excluding(self.exclusions.over(sampler, changed))
+
+    def excluding(self, exclusions: Exclusions) -> "SeekablePlan":
+        """The plan with other exclusions. Raises ValueError where nothing is left."""
+        sampler, known = exclusions.applied()
+        return replace(self, sampler=sampler, exclusions=known, stop=stop_of(sampler, self.epoch))
+
+    def excluding_from(self, index: int, lists: Lists) -> "SeekablePlan":
+        """The plan with other lists from an index on; where a mixture has several lanes from the next batch on."""
+        assert self.exclusions is not None
+        batch = (self.sampler.batch if is_staged(self.sampler) and self.sampler.lanes > 1 else None) or 1
+        return self.excluding(self.exclusions.begun(-(-index // batch) * batch, lists))
 
     def first_unread(self, position: Position) -> int | None:
         """The first index that no stream of a position has read; None where only the elements say it."""
@@ -298,7 +328,8 @@ class SeekablePlan(StreamShape):
         part = self._schedule_of(batching, shard).all_rows(index)
         if part is None:
             raise IndexError(f"step: {step} doesn't exist, the stream ends before it")
-        seed, named = seed_of(self.sampler), zip(part.indices.tolist(), part.keys.tolist(), strict=True)
+        keys = rows_of_keys(part.keys) if self.exclusions is not None else part.keys
+        seed, named = seed_of(self.sampler), zip(part.indices.tolist(), keys.tolist(), strict=True)
         return [
             RecordMetadata(index, key, None if seed is None else generator(seed, 0, index, 0))
             for index, key in named
@@ -344,6 +375,21 @@ class SeekablePlan(StreamShape):
             return steps * stride
         whole, left = divmod(self.stop - self.start, stride)
         return whole * stride + self.batching.count_used(left)
+
+
+def stop_of(sampler: Sampler, epoch: int | None) -> int | None:
+    """The index behind the last one of a stream, which is of one epoch where that is given; None without an end.
+
+    >>> from loaderkit.samplers import IndexSampler
+    >>> stop_of(IndexSampler(4), 2), stop_of(IndexSampler(4), None)
+    (12, None)
+    """
+    if epoch is None:
+        return length_of(sampler)
+    if (end_of := getattr(sampler, "end_of", None)) is not None:  # of one that leaves records out
+        end: int = end_of(epoch)
+        return end
+    return (epoch + 1) * (epoch_length_of(sampler) or 0)
 
 
 def is_staged(sampler: Sampler) -> TypeGuard["MixedSampler"]:

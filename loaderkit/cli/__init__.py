@@ -22,6 +22,7 @@ COMMANDS = {
     "index": "find where each record lies, and keep it in a file beside the data",
     "convert": "the records as one file or several, in another format or order, or through a function",
     "map": "a shell command, or a function, on each record",
+    "exclude": "a list of records that loaders leave out from now on",
     "cache": "what the folder of lk.Cache holds of a set, fetched ahead or deleted",
     "explain": "whether a loader is the bottleneck, and what to change; which records a step has",
     "state": "show, compare, check and edit saved positions",

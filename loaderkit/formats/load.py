@@ -43,6 +43,7 @@ def load(
     max_memory: int | None = None,
     logical_streams: int = 1,
     num_steps: int | None = None,
+    exclude: str | os.PathLike[str] | Mapping[str, str | os.PathLike[str]] | None = None,
     on_record_error: OnRecordError = "raise",
     max_bad_records: float | None = None,
     quarantine: str | os.PathLike[str] | None = None,
@@ -68,6 +69,7 @@ def load(
         worker_kind, cpu, remote_workers, prefetch_batches, read_options, max_memory: as DataLoader takes them, like all
             that follow.
         logical_streams, num_steps: of the stream.
+        exclude: a folder of lists of records that are left out.
         on_record_error, max_bad_records, quarantine: of bad records.
         verify, agree: what is compared.
         max_worker_restarts, worker_timeout, on_worker_timeout: of lost workers.
@@ -98,6 +100,7 @@ def load(
         max_memory=max_memory,
         logical_streams=logical_streams,
         num_steps=num_steps,
+        exclude=exclude,
         on_record_error=on_record_error,
         max_bad_records=max_bad_records,
         quarantine=quarantine,

@@ -240,6 +240,18 @@ class MixedSampler(BulkSampler):
             raise ValueError("weights: expected none beside a pattern; give weights instead of the pattern")
         return self.with_stages(self.stages_at(max(0, begin - 1)).reweighed(begin, fractions, live=live))
 
+    def with_components(self, components: Mapping[str, Sampler], unread: Mapping[str, int]) -> MixedSampler:
+        """This sampler with others for some components, which read the same records before the indices `unread`.
+
+        unread: {name: an index at which the component, if it has an end, had records that weren't read yet}.
+        """
+        made = {name: components.get(name, sampler) for name, sampler in self.components.items()}
+        lengths = {name: len(cast(Any, made[name])) for name in self._lengths}
+        runs = self._runs.with_lengths(lengths, unread)
+        return self._copied(
+            components=made, _lengths=lengths, _keys=ComponentKeys(made, self.offsets), _runs=runs
+        )
+
     def stages_at(self, index: int) -> MixtureStages:
         """The stages with the counts before the one that holds at an index, 0 to the length: what a state saves."""
         place = self.stages.place_at(self._checked_end("index", index))
@@ -280,22 +292,32 @@ class MixedSampler(BulkSampler):
 
         Each is resolved by the stage of its lost index, whatever stage holds at the other.
         """
-        of_lost, _ = self._lanes.turns_of(self._checked(lost))
+        of_lost, lanes = self._lanes.turns_of(self._checked(lost))
         others = np.asarray(instead, np.int64)
-        turns, lanes = self._lanes.turns_of(others)
+        turns, _ = self._lanes.turns_of(others)
         components, ordinals = np.empty(turns.shape, np.intp), np.empty(turns.shape, np.int64)
+        lost_ordinals = np.empty(turns.shape, np.int64)
         for run, here in self._runs.split(of_lost):
             if (turns[here] < run.first).any():
                 bad = others[here][turns[here] < run.first][0]
                 raise ValueError(f"instead: expected indices of the lost one's stage or later, got {bad}")
             components[here], ordinals[here] = run(turns[here])
+            lost_ordinals[here] = run(of_lost[here])[1]
             self._check_present(components[here], turns[here], run)
+        locals_ = self._lanes.locals_of(ordinals, lanes)
+        lost_locals = self._lanes.locals_of(lost_ordinals, lanes)
+        staged: list[tuple[IntpArray, Int64Array]] = []
         for number in np.unique(components).tolist():
-            length = self._lengths.get(self.names[number])
-            if length is not None:
-                here = np.flatnonzero(components == number)
-                ordinals[here] %= length
-        return self._keys.of(components, self._lanes.locals_of(ordinals, lanes))
+            here, name = np.flatnonzero(components == number), self.names[number]
+            by_stage = getattr(self.components[name], "keys_in_stage", None)
+            if by_stage is not None:
+                staged.append((here, by_stage(lost_locals[here], locals_[here]) + self.offsets[name]))
+            if name in self._lengths:  # these have one lane
+                locals_[here] %= self._lengths[name]
+        keys = self._keys.of(components, locals_)
+        for here, known in staged:
+            keys[here] = known
+        return keys
 
     def indices_of(self, record_keys: npt.ArrayLike, start: int, stop: int) -> tuple[Int64Array, Int64Array]:
         """The indices in [start, stop) that read some keys, ascending, as `samplers.optional.indices_of` says.
@@ -390,7 +412,13 @@ class MixedSampler(BulkSampler):
         return counts
 
     def _epochs(self, name: str, count: int) -> float | None:
-        records = num_records_of(self.components[name]) if name in self.components else None
+        if name not in self.components:
+            return None
+        sampler: Any = self.components[name]
+        if hasattr(sampler, "epochs_before"):
+            epochs: float | None = sampler.epochs_before(count)
+            return epochs
+        records = num_records_of(sampler)
         return None if records is None else count / records
 
     def _check_present(self, components: IntpArray, turns: Int64Array, run: MixtureRun | None = None) -> None:

@@ -85,10 +85,30 @@ class WeightedSampler(BulkSampler):
         >>> WeightedSampler([0, 1, 0], seed=0).record_keys([5, 0]).tolist()
         [1, 1]
         """
-        wanted = self._checked(indices).view(np.uint64)
+        return self.drawn(self._checked(indices), 0)
+
+    def drawn(self, indices: Int64Array, time: int) -> Int64Array:
+        """The record keys of indices, (n,) int64 each, drawn for the time `time`, from 0 on: each draw is another one.
+
+        >>> WeightedSampler([0, 1, 0], seed=0).drawn(np.array([5, 0]), 3).tolist()
+        [1, 1]
+        """
         # Two keys, so that the words of an index are independent.
-        columns, words = (fold_each(fold(self.seed, key), wanted) for key in (_COLUMN, _PART))
+        wanted, keys = indices.view(np.uint64), (_COLUMN + 2 * time, _PART + 2 * time)
+        columns, words = (fold_each(fold(self.seed, key), wanted) for key in keys)
         return self.table.draw(columns, words)
+
+    def drawable_without(self, record_keys: Int64Array) -> bool:
+        """Whether a record can be drawn that isn't among some, (n,) int64.
+
+        >>> sampler = WeightedSampler([1, 0, 2], seed=0)
+        >>> sampler.drawable_without(np.array([0])), sampler.drawable_without(np.array([0, 2]))
+        (True, False)
+        """
+        drawable = self.table.thresholds > 0
+        drawable[self.table.aliases] = True
+        drawable[record_keys[record_keys < drawable.size]] = False
+        return bool(drawable.any())
 
     def fingerprint(self) -> dict[str, object]:
         """What a saved state keeps of this sampler, as JSON values: of the weights their number and a digest.

@@ -284,7 +284,8 @@ def test_a_long_difference_is_cut_short() -> None:
 def test_an_unknown_name_in_allow_is_an_error(name: str) -> None:
     """A misspelt field isn't silently ignored; the error lists the names there are."""
     with pytest.raises(
-        ValueError, match=f"sampler, source, mixture, operations, global_batch_size, parameters, got {name}"
+        ValueError,
+        match=f"sampler, source, mixture, exclude, operations, global_batch_size, parameters, got {name}",
     ):
         compare(SAVED, SAVED, {name, "sampler"})
 

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loaderkit._base.canonical_json import digest
+from loaderkit._order.exclusions import Begin, ExclusionStage
 from loaderkit._order.mixture.stages import MixtureStage, MixtureStages
 from loaderkit._plan.bad_records import BadRecords
 from loaderkit._plan.ledger import Ledger
@@ -91,6 +92,21 @@ BITS = {"numpy": "0123456789abcdef", "libm": "00" * 8, "BLAS": "ff" * 8, "cv2": 
 NUMBERED = replace(NAMED, numerics=BITS)
 NUMBERED_MIXED = replace(MIXED_STREAMS, numerics={"libm": "1"})
 
+EXCLUDED = replace(
+    NUMBERED,
+    exclusions=(
+        ExclusionStage(0, {"": ("0" * 64,)}, {"": Begin(0, 0, 0)}),
+        ExclusionStage(59392, {"": ("0" * 64, "f" * 64)}, {"": Begin(59392, 2, 7)}),
+    ),
+)
+EXCLUDED_MIXED = replace(
+    MIXED_STREAMS,
+    exclusions=(
+        ExclusionStage(7, {"web": ("ab" * 32,)}, {"web": Begin(5, 0, 5)}),
+        ExclusionStage(2**60, {}, {"web": Begin(2**40, 3, 0), "books é": Begin(0, 0, 0)}),
+    ),
+)
+
 WRITTEN = {
     "format_1_shuffled": SHUFFLED,
     "format_1_streams": STREAMED,
@@ -104,6 +120,8 @@ WRITTEN = {
     "format_4_streams": MIXED_STREAMS,
     "format_5_named": NUMBERED,
     "format_5_mixture": NUMBERED_MIXED,
+    "format_6_excluded": EXCLUDED,
+    "format_6_mixture": EXCLUDED_MIXED,
 }
 
 
@@ -251,7 +269,10 @@ ABSENT = object()
 BROKEN = [
     (SHUFFLED, "format", "grain", "format: expected 'loaderkit', got 'grain'"),
     (SHUFFLED, "format", ABSENT, "format: expected 'loaderkit', got nothing"),
-    (SHUFFLED, "format_version", 6, "format_version: .* got 6; .*upgrade"),
+    (SHUFFLED, "format_version", 7, "format_version: .* got 7; .*upgrade"),
+    (NUMBERED, "format_version", 6, r"missing fields \['exclusions'\]"),
+    (EXCLUDED, "format_version", 5, r"unknown fields \['exclusions'\]"),
+    (EXCLUDED, "exclusions", [], "exclusions: expected a list of stages"),
     (NAMED, "format_version", 5, r"missing fields \['numerics'\]"),
     (NUMBERED, "format_version", 3, r"unknown fields \['numerics'\]"),
     (NUMBERED, "numerics", [], "numerics: expected an object"),
@@ -353,7 +374,7 @@ def test_a_malformed_field_is_named(state: State, field: str, value: object, tex
 def test_a_newer_format_says_so_whatever_else_it_holds() -> None:
     """A document of a later version has other fields; the error is to upgrade, not a field unknown here."""
     with pytest.raises(StateError, match=r"format_version: .*upgrade"):
-        loads(b'{"format": "loaderkit", "format_version": 6, "weights": []}')
+        loads(b'{"format": "loaderkit", "format_version": 7, "weights": []}')
 
 
 JUNK = st.recursive(
@@ -434,6 +455,7 @@ SHARED: dict[str, Any] = {
     "streams": SavedStreams(16, 32, (0,) * 16),
     "epoch": 0,
     "mixture": STAGES,
+    "exclusions": EXCLUDED.exclusions,
 }
 # What each process's document may say for itself.
 OWN = {"cursors", "versions", "numerics", "losses", "parameters", "digest_missing"}

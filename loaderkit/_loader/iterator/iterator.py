@@ -20,6 +20,7 @@ from loaderkit.samplers import Sampler
 from loaderkit.samplers.protocol import epoch_length_of
 
 from .error_notes import named
+from .exclude import exclude
 from .reader import StreamReader
 from .restore import late_comparison, merged, restored, saved_bytes
 from .reweigh import reweigh
@@ -191,7 +192,11 @@ class LoaderIterator(Closing):
     @property
     def epoch(self) -> int | None:
         """The epoch of the next record; None where the sampler doesn't say how long an epoch is."""
-        length = epoch_length_of(self._plan.sampler)
+        sampler: Any = self._plan.sampler
+        if hasattr(sampler, "epochs_before"):
+            epochs = sampler.epochs_before(self.index)
+            return None if epochs is None else int(epochs)
+        length = epoch_length_of(sampler)
         return None if length is None else self.index // length
 
     @property
@@ -274,9 +279,10 @@ class LoaderIterator(Closing):
 
         Args:
             state: one state; or, if operations change the number of rows, those of all processes at the same step.
-            allow: fields that may differ: "sampler", "source", "mixture", "operations", "global_batch_size".
-                "mixture": this loader's weights hold from the saved position on. "parameters" silences the warning of
-                operations with other names or parameters.
+            allow: fields that may differ: "sampler", "source", "mixture", "exclude", "operations",
+                "global_batch_size". "mixture": this loader's weights hold from the saved position on; "exclude": the
+                lists that its folders have now. "parameters" silences the warning of operations with other names or
+                parameters.
 
         Raises TypeError if it isn't bytes, StateError if it isn't a valid state, and CheckpointMismatchError if it is
         one of another stream; the position then stays as it was.
@@ -287,6 +293,8 @@ class LoaderIterator(Closing):
             plan, saved, notices = restored(
                 self._loaders_plan, saved, allow, self._reader.executor, agrees=self._agrees
             )
+            if plan.exclusions is not None:
+                self._reader.renew_executor()
             self._reader.go_to(position_of(plan, saved), plan)
             self._reader.after_next["state"] = late_comparison(saved, plan, self._reader.executor)
         for notice in notices:
@@ -298,7 +306,8 @@ class LoaderIterator(Closing):
         Args:
             writers: for each logical stream, the process whose document holds its position. None is needed where the
                 number of streams isn't this loader's, because no document would fit.
-            allow: as for `set_state`. With "mixture" all are needed: other weights begin behind all that was read.
+            allow: as for `set_state`. With "mixture" or "exclude" all are needed where the loader has such: others
+                begin behind all that was read.
 
         >>> import loaderkit as lk
         >>> iter(lk.load([5, 6])).writers_needed([])
@@ -307,7 +316,8 @@ class LoaderIterator(Closing):
         plan = self._plan
         if len(writers) != plan.logical_streams:
             return set()
-        everything = "mixture" in allow and plan.mixture is not None and plan.row_changing
+        begun = ("mixture" in allow and plan.mixture) or ("exclude" in allow and plan.exclusions)
+        everything = bool(begun) and plan.row_changing
         streams = range(plan.logical_streams) if everything else plan.owned_streams(self._reader.position.q)
         return {writers[stream] for stream in streams}
 
@@ -365,6 +375,33 @@ class LoaderIterator(Closing):
         """
         with self._reader.lock:
             return reweigh(self._reader, weights, agrees=self._agrees)
+
+    def exclude(self, from_step: int | None = None) -> int:
+        """Leaves out the records of the lists that the folders of `exclude=` have now, from a step on.
+
+        What was read until then stays read. From there on none of the records is read, each other one once an epoch,
+        and the state keeps which lists hold from where. A wrapper such as `device_iterator` has taken elements ahead:
+        those stay. Where operations change the number of rows, the lists begin behind the last record that any logical
+        stream has read. The same lists again change nothing.
+
+        Args:
+            from_step: the first step without these records, one that isn't taken yet; the next one, if not given.
+
+        Returns the step that they hold from. Raises ValueError for an earlier step, for a loader without `exclude=`,
+        where nothing is left, where several processes differ in step or lists, and where the place to begin isn't
+        known; what is wrong with a list is raised as by DataLoader.
+
+        >>> import tempfile
+        >>> import loaderkit as lk
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     it = iter(lk.load([5, 6, 7, 8], num_epochs=1, exclude=folder))
+        ...     first = next(it)
+        ...     path = lk.offline.block_list([5, 6, 7, 8], folder, keys=[2], reason="a request")
+        ...     it.exclude(), list(it)
+        (1, [6, 8])
+        """
+        with self._reader.lock:
+            return exclude(self._reader, from_step, agrees=self._agrees)
 
     def records(self, step: int) -> list[RecordMetadata]:
         """Metadata of every record of a step over all shards, in order, as planned; reads no data.

@@ -94,6 +94,7 @@ class StreamReader(Generic[P, PlanT]):
         self._nothing_to_ask = agreement is None and plan.num_steps is None
         self.lock = threading.RLock()
         self.executor = find_executor()
+        self._renew = False
         self.position: P = plan.first_position()
         self.moves = 0  # by the user, to another place
         # called once, when the next element is made
@@ -254,7 +255,8 @@ class StreamReader(Generic[P, PlanT]):
 
     def _open_stream(self) -> Stream:
         if self._stream is None:
-            if not (self.executor.usable or self.executor.closed):
+            if (self._renew or not self.executor.usable) and not self.executor.closed:
+                self._renew = False
                 executor, earlier = self._find_executor(), self.executor.statistics().after(self._earlier)
                 self.executor, self._earlier = executor, earlier
             open_scheduler, plan, position = self._open_scheduler, self.plan, self.position
@@ -348,6 +350,10 @@ class StreamReader(Generic[P, PlanT]):
             self.plan, self.position, self._received, self._agreement = there
             self._restart_at(position)
             _leave(agreement)
+
+    def renew_executor(self) -> None:
+        """Has the next stream run in an executor of the program as it is then."""
+        self._renew = True
 
     def _restart_at(self, position: P) -> None:
         """Stands at a position, without an open stream and with nothing ready."""

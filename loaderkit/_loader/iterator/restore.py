@@ -13,12 +13,20 @@ from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit._plan.state.begun import of_begun
 from loaderkit._plan.state.comparison import compare, other_bits
 from loaderkit._plan.state.document import dumps, loads
-from loaderkit._plan.state.mixture import FindUnread, check_present, restored_plan, resumed
+from loaderkit._plan.state.exclusions import restored_exclusions, waiting_lists
+from loaderkit._plan.state.mixture import (
+    FindUnread,
+    check_all_cursors,
+    check_present,
+    restored_plan,
+    resumed,
+)
 from loaderkit._plan.state.positions import check_cursors, check_ordinals, state_of
 from loaderkit._plan.state.state import State, merge
 from loaderkit._runtime.executors.executor import Executor
 from loaderkit.errors import StateError
 
+from .exclude import agree_on_lists
 from .first_unread import first_unread
 from .reweigh import agree_on_weights
 
@@ -61,17 +69,26 @@ def restored(
     notices = compare(begun, replace(current, sampler=sampler, source=source), allow, behind)
     if saved.digest_missing:
         notices.append("the state has no digest: it was edited by hand and is taken as it is")
-    before, plan = restored_plan(own, saved, allow, behind, find_unread)
+    before, plan = restored_plan(restored_exclusions(own, saved, allow), saved, allow, behind, find_unread)
     if not {"sampler", "source"} & set(allow):  # of another length, whose end is elsewhere
         check_cursors(before, saved)
     if "operations" not in allow:
         check_ordinals(before, saved)
     check_present(plan, saved)
-    if plan is not before:
-        saved = resumed(plan, saved)
-        if agrees:
-            agree_on_weights(plan, saved.step, saved.index)
-    return plan, saved, notices
+    if plan is not before and agrees:
+        agree_on_weights(plan, saved.step, saved.index)
+    if (lists := waiting_lists(plan, saved)) is not None:
+        if "exclude" in allow:
+            check_all_cursors(saved, "the lists of records that are left out", "exclude")
+            plan = plan.excluding_from(find_unread(plan), lists)
+            if agrees:
+                agree_on_lists(plan, saved.step, saved.index)
+        else:
+            notices.append(
+                "the folders of exclude= have other lists than the saved run left out: it goes on as it was; "
+                'it.exclude() takes them from the next step on, allow={"exclude"} from here on'
+            )
+    return plan, saved if plan is before else resumed(plan, saved), notices
 
 
 def late_comparison(saved: State, plan: SeekablePlan, executor: Executor) -> Callable[[Executor], None]:
@@ -95,7 +112,7 @@ def _behind(own: SeekablePlan, saved: State, find_unread: FindUnread) -> int | N
     if ours is None or theirs is None or same_shares(*(m.written_at(saved.index) for m in (ours, theirs))):
         return saved.index
     with contextlib.suppress(Exception):  # a state of another stream, which is refused
-        return find_unread(own.restaged(theirs))
+        return find_unread(restored_exclusions(own, saved, ()).restaged(theirs, moved=False))
     return None
 
 

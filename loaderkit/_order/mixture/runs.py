@@ -12,7 +12,7 @@ by addition or subtraction of the runs between.
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Literal
@@ -85,10 +85,11 @@ class MixtureRun:
         places = self.order.places_of(place, ordinals - self.taken[place])
         return np.minimum(places, NO_TURN - self.first) + self.first
 
-    def turn_reaching(self, lengths: Mapping[str, int], more: int) -> int:
+    def turn_reaching(self, lengths: Mapping[str, int], more: int, unread: Mapping[str, int]) -> int:
         """The first turn before which a component was read up to its length and `more`, NO_TURN if none is below it.
 
-        Components without a length don't count; no length and `more` is reached before the run.
+        Components without a length don't count; no length and `more` is reached before the run. unread: {name: a turn
+        before which that isn't so}.
         """
         names = [place for place, name in enumerate(self.order.names) if name in lengths]
         limits = np.array([lengths[self.order.names[place]] for place in names], np.int64) + more
@@ -98,7 +99,9 @@ class MixtureRun:
 
         def read(at: int) -> int:
             """The places up to the last record of the component that is number `at` of those with a length."""
-            return int(self.order.places_of(names[at], limits[at : at + 1] - 1)[0]) + 1
+            last = limits[at : at + 1] - 1
+            end = int(self.order.places_of(names[at], last)[0]) + 1 if last[0] >= 0 else 0
+            return max(end, unread.get(self.order.names[names[at]], 0) - self.first)
 
         # Of the one that the shares say first, unless others are found to be read before it.
         shares = self.order.counts(_MANY_PLACES)[names].clip(min=1) / _MANY_PLACES
@@ -113,7 +116,8 @@ class RunSettings:
 
     names: of the components. lengths: {name: records} of the components that end. stages: the weights. when_exhausted:
     "stop" or "drop", where components end. shuffle_key: of order="shuffled", else None. pattern: names, instead of the
-    weights of the only stage. lanes: how many the mixture has; stages begin at multiples of it.
+    weights of the only stage. lanes: how many the mixture has; stages begin at multiples of it. unread: {name: a turn
+    before which a component that ends isn't left out as read}, where its length was another one then.
     """
 
     names: Sequence[str]
@@ -123,6 +127,7 @@ class RunSettings:
     shuffle_key: int | None = None
     pattern: Sequence[str] | None = None
     lanes: int = 1
+    unread: Mapping[str, int] = field(default_factory=dict)
 
 
 def runs_of(settings: RunSettings) -> "MixtureRuns":
@@ -171,6 +176,10 @@ class MixtureRuns:
     def restaged(self, stages: MixtureStages) -> "MixtureRuns":
         """The runs of the same mixture with other stages."""
         return runs_of(replace(self.settings, stages=stages))
+
+    def with_lengths(self, lengths: Mapping[str, int], unread: Mapping[str, int]) -> "MixtureRuns":
+        """The runs of the same mixture with components of other lengths."""
+        return runs_of(replace(self.settings, lengths=lengths, unread=unread))
 
     def split(self, turns: Int64Array) -> Iterator[tuple[MixtureRun, IntpArray]]:
         """The runs that some turns are in, and which of the turns are in each."""
@@ -270,7 +279,7 @@ class _StageRuns(MixtureRuns):
             place = 0  # it ended before the stage
         while lengths and place < len(self.firsts):
             # It ends before the turn that reads one record more than there are.
-            end = self._stage(place).turn_reaching(lengths, 1)
+            end = self._stage(place).turn_reaching(lengths, 1, self.settings.unread)
             end -= end < NO_TURN
             place += 1
             if end < (self.firsts[place] if place < len(self.firsts) else NO_TURN):
@@ -320,14 +329,14 @@ class _DroppingRuns(MixtureRuns):
                 pattern = (*pattern[place:], *pattern[:place])
         stage = bisect_right(self.firsts, first) - 1
         following = self.firsts[stage + 1] if stage + 1 < len(self.firsts) else None
-        present = self._present(stage, before)
+        present = self._present(stage, first, before)
         if not present:
             raise _ends_too_early(self.firsts[stage] if following is None else following, first)
         if pattern is not None:
             pattern = tuple(name for name in pattern if name in present)
         part = _Part(first, None, before, pattern)
         run = self._made(part)
-        end = run.turn_reaching(self.settings.lengths, 0)
+        end = run.turn_reaching(self.settings.lengths, 0, self.settings.unread)
         if following is not None and following <= end:
             end = following
         elif end == NO_TURN or (following is None and self._ends_at(run, end)):
@@ -339,15 +348,19 @@ class _DroppingRuns(MixtureRuns):
             order = pattern_order(part.pattern)
         else:
             stage = bisect_right(self.firsts, part.first) - 1
-            present = self._present(stage, part.before)
+            present = self._present(stage, part.first, part.before)
             whole = len(present) == len(self.settings.stages.entries[stage].weights)
             order = order_of(present) if whole else order_of(present, most_slots=_DROPPED_SLOTS)
         return self._run(part.first, order, part.before)
 
-    def _present(self, stage: int, before: Mapping[str, int]) -> dict[str, Fraction]:
-        """The weights of a stage's components that have records left."""
+    def _present(self, stage: int, first: int, before: Mapping[str, int]) -> dict[str, Fraction]:
+        """The weights of a stage's components that have records left at a turn."""
         weights, lengths = self.settings.stages.entries[stage].weights, self.settings.lengths
-        return {name: weight for name, weight in weights.items() if before.get(name, 0) != lengths.get(name)}
+        return {
+            name: weight
+            for name, weight in weights.items()
+            if before.get(name, 0) != lengths.get(name) or first < self.settings.unread.get(name, 0)
+        }
 
     def _ends_at(self, run: MixtureRun, end: int) -> bool:
         """Whether all components of a run have been read before a turn."""

@@ -22,7 +22,7 @@ from .mixture import agreed_index, shares_of
 from .state import State
 
 # A different number of streams or epoch can't be allowed: the cursors would have no meaning there.
-ALLOWABLE = ("sampler", "source", "mixture", "operations", "global_batch_size", "parameters")
+ALLOWABLE = ("sampler", "source", "mixture", "exclude", "operations", "global_batch_size", "parameters")
 # These decide the set of rows; a difference in them was refused, or allowed, before parameters are compared.
 _DECIDING = ("Filter", "FlatMap", "Window", "Batch")
 

@@ -14,6 +14,8 @@ parameters              all operations by name and parameters (transforms/parame
                         differences are reported and not refused
 numerics                digests of the last bits that each library computes (_base/system/numerics.py), from
                         format_version 5 on; differences of a library that both have are reported
+exclusions              stages in which records are left out (_order/exclusions.py), from format_version 6 on, only of
+                        a run that leaves some out; the lists that hold at the position or behind it are needed
 bad_records             the bad records so far, if any, from format_version 2 on: see _plan/bad_records.py; not compared
 versions                of loaderkit, numpy and Python when it was written
 digest                  of all other fields; a document without a digest was edited by hand
@@ -22,6 +24,7 @@ digest                  of all other fields; a document without a digest was edi
 from typing import Any
 
 from loaderkit._base.canonical_json import digest
+from loaderkit._order.exclusions import stages_from_json, stages_to_json
 from loaderkit._order.facts import Cursor
 from loaderkit._order.metadata import MOST_INT64
 from loaderkit._order.mixture.stages import MixtureStages
@@ -34,9 +37,10 @@ from .state import SavedStreams, State, check_sound
 from .strict_json import find_problem, parse, render
 
 FORMAT = "loaderkit"
-# Version 5 has numerics; version 4 has a mixture, and was written for one only; version 3 has parameters. A state that
-# was read without them is written as it was: version 2 with bad records, else 1.
-FORMAT_VERSION = 5
+# Version 6 has exclusions, and is written for them only; version 5 has numerics; version 4 has a mixture, and was
+# written for one only; version 3 has parameters. A state that was read without them is written as it was: version 2
+# with bad records, else 1.
+FORMAT_VERSION = 6
 STREAM_VERSION = 1
 
 _FIELDS = (
@@ -119,6 +123,8 @@ def dumps(state: State) -> bytes:
         document["mixture"] = state.mixture.to_json()
     if state.numerics:
         document["numerics"] = dict(sorted(state.numerics.items()))
+    if state.exclusions:
+        document["exclusions"] = stages_to_json(state.exclusions)
     if state.losses.count:
         document["bad_records"] = {
             "ledger": [list(entry) for entry in sorted(state.losses.ledger.items())],
@@ -175,6 +181,8 @@ def _check_header(document: dict[str, Any]) -> None:
 
 
 def _version_for(state: State) -> int:
+    if state.exclusions:
+        return 6
     if state.numerics:
         return 5
     if state.mixture is not None:
@@ -193,7 +201,9 @@ def _fields_of(format_version: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
             return (*_FIELDS, "parameters"), ("bad_records",)
         case 4:
             return (*_FIELDS, "parameters", "mixture"), ("bad_records",)
-    return (*_FIELDS, "parameters", "numerics"), ("mixture", "bad_records")
+        case 5:
+            return (*_FIELDS, "parameters", "numerics"), ("mixture", "bad_records")
+    return (*_FIELDS, "parameters", "exclusions"), ("numerics", "mixture", "bad_records")
 
 
 def _read(document: dict[str, Any], *, digest_missing: bool) -> State:
@@ -213,6 +223,7 @@ def _read(document: dict[str, Any], *, digest_missing: bool) -> State:
         epoch=None if document["epoch"] is None else _integer(document["epoch"], "epoch"),
         versions=_read_versions(document["versions"]),
         numerics=_read_numerics(document["numerics"]) if "numerics" in document else {},
+        exclusions=stages_from_json(document["exclusions"]) if "exclusions" in document else (),
         losses=_read_losses(document["bad_records"]) if "bad_records" in document else NO_BAD_RECORDS,
         digest_missing=digest_missing,
     )

@@ -9,6 +9,7 @@ from loaderkit._plan.seekable_plan import SeekablePlan
 
 from .data_fingerprint import said_by_some, same_on_all_hosts
 from .document import STREAM_VERSION
+from .exclusions import exclusion_fields
 from .mixture import mixture_fields
 
 
@@ -38,6 +39,7 @@ def name_of(plan: SeekablePlan) -> str:
         "rows": plan.batching.rows,
         "epoch": plan.epoch,
         **mixture_fields(plan),
+        **exclusion_fields(plan),
     }
     return digest(fields).removeprefix("sha256:")[:32]
 
@@ -56,7 +58,7 @@ def agreement_of(plan: SeekablePlan, versions: Mapping[str, str]) -> dict[str, s
     if any(op.draws for op in plan.operations):
         fields["numpy, which draws the random numbers"] = _minor(versions["numpy"])
     fields |= {f"sampler.{key}": canonical(value) for key, value in plan.sampler_fingerprint.items()}
-    fields |= mixture_fields(plan, written_only=True)
+    fields |= mixture_fields(plan, written_only=True) | exclusion_fields(plan)
     source = same_on_all_hosts(plan.source_fingerprint)
     fields |= {f"data source.{key}": canonical(value) for key, value in source.items()}
     fields |= said_by_some(plan.source_fingerprint)
@@ -106,5 +108,7 @@ def _minor(version: str) -> str:
 def place_of(plan: SeekablePlan, position: Position) -> dict[str, str]:
     """The fields of a position that must be equal in all processes that load together, {field: text}."""
     if position.cursors is not None:  # each process has streams of its own, at cursors of their own
-        return {"step": str(position.step), "q": str(position.q), **mixture_fields(plan)}
-    return {"step": str(position.step), "index": str(plan.index_of(position)), **mixture_fields(plan)}
+        place = {"step": str(position.step), "q": str(position.q)}
+    else:
+        place = {"step": str(position.step), "index": str(plan.index_of(position))}
+    return {**place, **mixture_fields(plan), **exclusion_fields(plan)}

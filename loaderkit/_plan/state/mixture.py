@@ -75,7 +75,7 @@ def restored_plan(
     if "sampler" in allow and saved.sampler != own.sampler_fingerprint:
         theirs = MixtureStages(theirs.entries)  # the counts are another sampler's
     try:
-        before = _restaged(own, theirs)
+        before = _restaged(own, theirs, moved=False)
     except StateError:
         if "sampler" in allow:  # stages that this one can't have
             return own, own
@@ -83,13 +83,23 @@ def restored_plan(
     stages = _continued(before, ours, saved, behind, find_unread)
     if stages.first_difference(theirs) is None:
         return before, before
+    check_all_cursors(saved, "the weights of the mixture", "mixture")
+    return before, _restaged(before, stages)
+
+
+def check_all_cursors(saved: State, what: str, field: str) -> None:
+    """Raises StateError where a state lacks cursors that say where something else begins.
+
+    Args:
+        saved: the state.
+        what: begins, for the error. field: its name in `allow`.
+    """
     if saved.streams is not None and len(saved.cursors) < saved.streams.count:
         raise StateError(
-            f"cursors: expected those of all {saved.streams.count} logical streams, because the weights of the mixture "
-            f"change, got {len(saved.cursors)}; give the states of all processes, with Orbax "
-            'CheckpointRestore(it, allow={"mixture"})'
+            f"cursors: expected those of all {saved.streams.count} logical streams, because {what} change, got "
+            f"{len(saved.cursors)}; give the states of all processes, with Orbax "
+            f'CheckpointRestore(it, allow={{"{field}"}})'
         )
-    return before, _restaged(before, stages)
 
 
 def agreed_index(saved: State, ours: MixtureStages, behind: int | None) -> int | None:
@@ -185,9 +195,9 @@ def _continued(
     return begun.then_written(first, ours)
 
 
-def _restaged(plan: SeekablePlan, stages: MixtureStages) -> SeekablePlan:
+def _restaged(plan: SeekablePlan, stages: MixtureStages, *, moved: bool = True) -> SeekablePlan:
     try:
-        return plan.restaged(stages)
+        return plan.restaged(stages, moved=moved)
     except ValueError as error:
         raise StateError(f"mixture: {error}") from error
 

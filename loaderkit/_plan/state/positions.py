@@ -41,6 +41,7 @@ def state_of(
         losses=position.losses,
         parameters=plan.parameters,
         mixture=saved_stages(plan, index),
+        exclusions=() if plan.exclusions is None else plan.exclusions.stages,
         versions=versions,
         numerics=numerics if position.numerics is None else position.numerics,
     )
@@ -58,6 +59,11 @@ def position_of(plan: SeekablePlan, state: State) -> Position:
     if state.mixture is not None and plan.mixture is not None:
         changed = plan.mixture.first_difference(state.mixture)
         losses = losses if changed is None else losses.before(changed)
+    if (
+        plan.exclusions is not None
+        and (begun := plan.exclusions.first_difference(state.exclusions)) is not None
+    ):
+        losses = losses.before(begun)
     _check_ledger(plan, losses.ledger)
     if state.streams is not None:
         owned = plan.owned_streams(state.streams.q)

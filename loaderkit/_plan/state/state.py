@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
+from loaderkit._order.exclusions import ExclusionStage
 from loaderkit._order.facts import Cursor
 from loaderkit._order.metadata import MOST_STRIDE
 from loaderkit._order.mixture.stages import MixtureStages
@@ -38,8 +39,8 @@ class State:
     number of rows. epoch: e of `epoch(e)`, else None. versions: of loaderkit, numpy, python. losses: the bad records so
     far. mixture: the stages of a mixture's weights, None for other samplers. parameters: all operations by name and
     parameters, each a dict with "op"; None where an earlier version of loaderkit saved the state. numerics: digests of
-    the last bits that libraries compute, by library; {} where an earlier version saved it. digest_missing: read from a
-    document without a digest.
+    the last bits that libraries compute, by library; {} where an earlier version saved it. exclusions: the stages in
+    which records are left out, () for none. digest_missing: read from a document without a digest.
 
     >>> state = State(
     ...     step=2,
@@ -73,6 +74,7 @@ class State:
     parameters: Sequence[Any] | None = None
     mixture: MixtureStages | None = None
     numerics: Mapping[str, str] = field(default_factory=dict)
+    exclusions: tuple[ExclusionStage, ...] = ()
     digest_missing: bool = field(default=False, compare=False)
 
     @property
@@ -126,7 +128,18 @@ def check_sound(state: State) -> None:
 
 def _shared(state: State) -> dict[str, Any]:
     """What the documents of all processes at one step have in common."""
-    names = ("step", "segments", "sampler", "source", "operations", "rows", "stride", "streams", "epoch")
+    names = (
+        "step",
+        "segments",
+        "sampler",
+        "source",
+        "operations",
+        "rows",
+        "stride",
+        "streams",
+        "epoch",
+        "exclusions",
+    )
     shared = {name: same_on_all_hosts(getattr(state, name)) for name in names}
     # Not the counts: each process has those of the stage in which its own streams stand.
     return shared | {"mixture": state.mixture and state.mixture.to_json()["stages"]}

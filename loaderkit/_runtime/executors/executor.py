@@ -231,8 +231,8 @@ class Executor(abc.ABC):
         return bool(self._streams)
 
     def runs(self, program: Program) -> bool:
-        """Whether this executor runs that program, with its operations as they are now."""
-        return True
+        """Whether this executor runs that program, with its source and its operations as they are now."""
+        return program.source is self.program.source
 
     @abc.abstractmethod
     def shut_down(self) -> None:

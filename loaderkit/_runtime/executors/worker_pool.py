@@ -266,7 +266,7 @@ class WorkerPool(Executor):
         return super().usable and not state.failed and not state.stopping and os.getpid() == self._pid
 
     def runs(self, program: Program) -> bool:
-        return self.state.kind.runs(program)
+        return super().runs(program) and self.state.kind.runs(program)
 
     def stop(self) -> None:
         """Asks for the end of pump and workers; may be called from anywhere, the garbage collector included."""

@@ -1,0 +1,94 @@
+"""Other lists of records that a stream leaves out, in mid-run: where they begin, agreed on by all processes."""
+
+from typing import Any
+
+from loaderkit._base.numbers import at_least
+from loaderkit._plan.position import Position
+from loaderkit._plan.seekable_plan import SeekablePlan
+from loaderkit._plan.state.exclusions import exclusion_fields
+from loaderkit._runtime.cluster.agreement import agree
+
+from .first_unread import first_unread
+from .reader import StreamReader
+
+_ADVICE = "All processes have to take lists between the same two steps, from folders with the same files."
+
+
+def exclude(reader: StreamReader[Position, SeekablePlan], from_step: Any, *, agrees: bool) -> int:
+    """Takes the lists that are there now; `DataLoaderIterator.exclude` says what it raises.
+
+    Args:
+        reader: of the stream; its lock is held.
+        from_step: the first step without their records, None for the next one.
+        agrees: whether the processes of the shard's store compare the lists.
+
+    Returns the step that they hold from.
+    """
+    reader.check_open()
+    plan, position = reader.plan, reader.position
+    if plan.exclusions is None:
+        raise ValueError(
+            "exclude(): expected a loader with folders of lists, got none; give it exclude=, such as "
+            "exclude='blocked/web', or {'web': 'blocked/web'} for the components of a mixture"
+        )
+    if plan.row_changing and len(plan.shard.blocks) < plan.shard.shard_count:
+        raise ValueError(
+            f"exclude(): expected one process where operations change the number of rows, got {plan.shard.shard_count} "
+            "shards, whose places aren't known here; save, and restore in all processes with allow={'exclude'}"
+        )
+    index = _first_index(reader, plan, position, from_step)
+    lists = plan.exclusions.lists.present()
+    after = plan.excluding_from(index, lists)
+    assert after.exclusions is not None
+    changed = after.exclusions.first_difference(plan.exclusions.stages)
+    there = after.continued_at(position, index)
+    if there is not position and reader.user_position is not position:
+        raise ValueError(
+            "exclude(): expected a stream that goes on, got one whose end the wrapper has met; take the elements that "
+            "are left, then take the lists"
+        )
+    if agrees:
+        agree_on_lists(after, position.step, index)
+    begin = index if changed is None else changed
+    step = position.step
+    if position.cursors is None:
+        step += max(0, -(-(begin - position.segments.index_of(step)) // plan.batching.stride))
+    if changed is None:
+        return step
+    reader.renew_executor()
+    if position.losses.ledger.last < changed:
+        reader.continue_with(after, there)
+    else:  # as where weights change: lost indices from there on read other records now
+        user = there if reader.user_position is position else reader.user_position
+        reader.go_to(user._replace(losses=user.losses.before(changed)), after)
+    return step
+
+
+def agree_on_lists(plan: SeekablePlan, step: int, index: int) -> None:
+    """Compares the lists between the processes that load together, with the step and index that they begin at.
+
+    Raises what `agree` raises. All processes have to call it.
+    """
+    store = plan.shard.store
+    if store is not None and store.processes > 1:
+        fields = {"step": str(step), "index": str(index), **exclusion_fields(plan)}
+        agree(store, "exclude", fields, advice=_ADVICE)
+
+
+def _first_index(
+    reader: StreamReader[Position, SeekablePlan], plan: SeekablePlan, position: Position, from_step: Any
+) -> int:
+    if from_step is None:
+        return first_unread(plan, position, reader.executor)
+    step = at_least("from_step", from_step, 0)
+    if step < position.step:
+        raise ValueError(
+            f"from_step: expected a step that isn't taken yet, {position.step} or later, got {step}; what was handed "
+            "out can't be left out any more"
+        )
+    if plan.row_changing:
+        if step > position.step:
+            raise ValueError(plan.why_unknown("from_step"))
+        return first_unread(plan, position, reader.executor)
+    index = position.segments.index_of(step)
+    return index if plan.stop is None else min(index, plan.stop)

@@ -52,7 +52,8 @@ one of:
 --numeric  with --by: compare texts and bytes as the numbers they are
 --reverse  with --by: the greatest first
 --call MODULE:FUNCTION  a function that takes a record and gives one, a list of them, or None for none
---tokenizer FILE  write tokens of a text, by a tokenizer.json, or a SentencePiece .model
+--tokenizer FILE  write tokens of a text, by a tokenizer.json, or a SentencePiece .model; a column `origin` has the
+        number of the text's record in SRC
 --field NAME  with --tokenizer: the text of a record (default: text)
 --append TOKEN  with --tokenizer: a token behind each text, such as "</s>", or its id
 --prepend TOKEN  with --tokenizer: a token before each text
@@ -171,7 +172,7 @@ def _tokens(options: argparse.Namespace, source: Any) -> Any:
     }
     with usage_errors():
         encode = Encode(options.tokenizer, options.field or "text", keep=options.keep or (), **ends)
-    return MapDataSource(source, encode)
+    return MapDataSource(source, encode, key_name="origin")
 
 
 def _ordered(options: argparse.Namespace, opened: OpenedSource, source: Any, out: Output) -> Any:

@@ -36,6 +36,7 @@ class MapDataSource(SourceAdvice, OfDocuments):
             result must depend on the record alone. TypeError for what can't be called; NoResultError, when it is
             read, for a function that gives None. An object with `map_many` gets many records in one call.
         key_name: the name of a field more that new records, dicts, get: the record's key in `source`, an np.int64.
+            ValueError, when a record is read, for one that isn't a dict or has the field.
 
     >>> source = MapDataSource(["3 cats", "4 dogs"], str.split)
     >>> len(source), source[1]
@@ -65,7 +66,14 @@ class MapDataSource(SourceAdvice, OfDocuments):
             raise NoResultError(
                 f"{self}: expected a record of its function, got None; does it lack a return?"
             )
-        return made if self._key_name is None else {**made, self._key_name: np.int64(key)}
+        if self._key_name is None:
+            return made
+        if not isinstance(made, dict) or self._key_name in made:
+            got = f"a dict of {[*made]}" if isinstance(made, dict) else f"a {type(made).__name__}"
+            raise ValueError(
+                f"key_name: expected new records, dicts, without {self._key_name!r}, got {got}; give another name"
+            )
+        return {**made, self._key_name: np.int64(key)}
 
     @property
     def __getitems__(self) -> Callable[[ArrayLike], list[Any]]:

@@ -68,10 +68,12 @@ def test_the_ids_are_the_tokenizer_s_for_any_workers(loaderkit, texts):
         assert made.documents[0]["format"] == "tokens" and made.documents[0]["files"] == 3
     assert contents(texts / "f0") == contents(texts / "f2")
     assert documents(*sorted((texts / "f0").glob("*.tokens"))) == wanted
-    assert (
-        loaderkit("convert", "texts.jsonl", "b.tokens", *how[:2], "--append", "0", "--shuffle", 3).status == 0
-    )
-    assert documents("b.tokens") != wanted and sorted(documents("b.tokens")) == sorted(wanted)
+    more = ["--append", "0", "--keep", "id", "--shuffle", 3]
+    assert loaderkit("convert", "texts.jsonl", "b.tokens", *how[:2], *more).status == 0
+    assert documents("b.tokens") != wanted
+    for document in lk.TokenDataSource("b.tokens"):  # each leads back to its record
+        number = document["origin"]
+        assert document["tokens"].tolist() == wanted[number] and document["id"] == f"d{number}"
 
 
 def test_a_model_of_sentencepiece(loaderkit, texts):
@@ -112,7 +114,7 @@ def test_records_that_fail_are_listed(loaderkit, texts):
     failed = loaderkit("convert", *how)
     assert failed.status != 0 and "expected a record, a dict, with 'text', got one of ['body']" in failed.err
     assert loaderkit("convert", *how, "--on-error", "drop").status == 0
-    assert len(documents(*sorted((texts / "out").glob("*.tokens")))) == 151
+    assert lk.TokenDataSource("out").document_column("origin", range(151)).tolist() == [*range(151)]
     head, dropped = map(json.loads, lines("out.dropped.jsonl"))
     assert head["records"] == 1 and dropped["record_key"] == 151 and "texts.jsonl" in dropped["name"]
 

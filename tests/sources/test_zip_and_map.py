@@ -247,6 +247,32 @@ def test_records_without_room_for_an_id(kind):
     assert column_reader(IdColumnDataSource({"a": ArrayDataSource(columns(2))}, "x")) is None
 
 
+def test_many_records_in_one_call_and_their_keys():
+    """Of a function with `map_many`, as record by record; a new record without room for the key is named."""
+
+    class Doubles:
+        calls = ()
+
+        def __call__(self, record):
+            return {"x": 2 * record}
+
+        def map_many(self, records):
+            self.calls += (len(records),)
+            return list(map(self, records))
+
+    double = Doubles()
+    source = MapDataSource(RangeDataSource(10, 20), double, key_name="key")
+    wanted = [{"x": 2 * key + 20, "key": key} for key in (3, 0, 9)]
+    assert source.__getitems__([3, 0, 9]) == wanted == [source[key] for key in (3, 0, 9)]
+    assert double.calls == (3,)
+    assert fingerprint_of(source) != fingerprint_of(MapDataSource(RangeDataSource(10, 20), double))
+    for name, function, got in (("x", double, r"a dict of \['x'\]"), ("key", str, "a str")):
+        with pytest.raises(
+            ValueError, match=f"key_name: expected new records, .* without '{name}', got {got}"
+        ):
+            MapDataSource(RangeDataSource(10, 20), function, key_name=name)[0]
+
+
 def test_sources_made_of_each_other():
     """A subset of a zip of maps."""
     source = SubsetDataSource(

@@ -15,8 +15,9 @@ class RecordMetadata:
 
     index: its place in the stream of all epochs. record_key: its row in the data source, None where several records
     became one element. rng: the generator for its random operations, None where the sampler has no seed. name: what the
-    data source calls the record, None where it has no name, and in what a sampler gives. rng and name follow from
-    index and record_key, so two metadata are equal where index and record_key are.
+    data source calls the record, None where it has no name, and in what a sampler gives. component: of a mixture that
+    it is of, where `records(step)` gives it, else None. All follow from index and record_key, so two metadata are equal
+    where these are.
 
     >>> RecordMetadata(index=0, record_key=0, rng=np.random.Generator(np.random.Philox(key=1)))
     RecordMetadata(index=0, record_key=0, rng=Generator(Philox))
@@ -26,6 +27,7 @@ class RecordMetadata:
     record_key: int | None = None
     rng: "np.random.Generator | None" = field(default=None, compare=False)
     name: str | None = field(default=None, compare=False)
+    component: str | None = field(default=None, compare=False)
 
     def remove_record_key(self) -> "RecordMetadata":
         """The same metadata without a record_key and a name, for an element made of several records.
@@ -33,9 +35,10 @@ class RecordMetadata:
         >>> RecordMetadata(index=7, record_key=3).remove_record_key()
         RecordMetadata(index=7, record_key=None, rng=None)
         """
-        return self if self.record_key is None else replace(self, record_key=None, name=None)
+        return self if self.record_key is None else replace(self, record_key=None, name=None, component=None)
 
     def __repr__(self) -> str:
         # str(rng), because a generator's repr ends in a memory address
         name = "" if self.name is None else f", name={self.name!r}"
+        name += "" if self.component is None else f", component={self.component!r}"
         return f"RecordMetadata(index={self.index}, record_key={self.record_key}, rng={self.rng}{name})"

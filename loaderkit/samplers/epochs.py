@@ -68,11 +68,12 @@ class EpochSampler(BulkSampler):
         (array([0, 1, 2, 3]), array([-1]))
         """
         keys = np.asarray(record_keys, np.int64)
+        epoch = at_least("epoch", epoch, 0)
+        here = keys.view(np.uint64) < self.num_records  # one below 0 is a huge number then
+        if here.all():
+            return self._unshuffled(keys, epoch) if self.shuffle else keys.copy()
         found = np.full(keys.shape, -1, np.int64)
-        here = np.flatnonzero((keys >= 0) & (keys < self.num_records))
-        found[here] = (
-            self._unshuffled(keys[here], at_least("epoch", epoch, 0)) if self.shuffle else keys[here]
-        )
+        found[here] = self._unshuffled(keys[here], epoch) if self.shuffle else keys[here]
         return found
 
     @property

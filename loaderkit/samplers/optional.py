@@ -4,13 +4,14 @@ A member counts where the sampler's own class has it, or the sampler itself. One
 class inherits beside a `__getitem__` that it replaced, is of another order than the sampler's, so it isn't used.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from loaderkit._base.numbers import at_least
+from loaderkit._order.matches import matches
 from loaderkit._order.permutation import MAX_RECORDS, Int64Array
 
 from .mixture_arguments import consecutive_offsets
@@ -123,6 +124,18 @@ def positions_of(sampler: Sampler) -> Callable[[npt.ArrayLike, int], Int64Array]
     return _method(sampler, "positions_of") if epoch_length_of(sampler) is not None else None
 
 
+def finds_keys(sampler: Sampler) -> bool:
+    """Whether `indices_of` computes where keys are read; else it looks at each index.
+
+    >>> from loaderkit.samplers import IndexSampler, WeightedSampler
+    >>> finds_keys(IndexSampler(3)), finds_keys(WeightedSampler([1, 2], seed=0))
+    (True, False)
+    """
+    if (mixed := components_of(sampler)) is not None:
+        return all(map(finds_keys, mixed.samplers.values()))
+    return _method(sampler, "indices_of") is not None or positions_of(sampler) is not None
+
+
 def indices_of(
     sampler: Sampler, record_keys: npt.ArrayLike, start: int, stop: int
 ) -> tuple[Int64Array, Int64Array]:
@@ -157,17 +170,78 @@ def indices_of(
             whichs.append(np.flatnonzero(places >= 0))
             indices.append(places[whichs[-1]] + epoch * each)
     else:
-        order = np.argsort(keys, kind="stable")
-        ascending = keys[order]
         for low in range(start, stop, _SCANNED):
             some = np.arange(low, min(low + _SCANNED, stop))
-            read = record_keys_of(sampler, some)
-            firsts, lasts = (np.searchsorted(ascending, read, side) for side in ("left", "right"))
-            counts = lasts - firsts
-            begins = np.cumsum(counts) - counts
-            whichs.append(order[np.arange(counts.sum()) + np.repeat(firsts - begins, counts)])
-            indices.append(np.repeat(some, counts))
+            which, places = matches(keys, record_keys_of(sampler, some))
+            whichs.append(which)
+            indices.append(some[places])
     return within(np.concatenate(whichs), np.concatenate(indices), start, stop)
+
+
+def reads_of(
+    sampler: Sampler, record_keys: npt.ArrayLike, spans: Sequence[tuple[int, int]]
+) -> tuple[Int64Array, Int64Array]:
+    """How often each key is read at the indices of some spans, and the last of these, -1 for none; (n,) int64 each.
+
+    By `positions_of`, which is asked for the epochs at the ends of spans and one between; else by `indices_of`.
+
+    Args:
+        sampler: any.
+        record_keys: (n,) ints.
+        spans: (first index, the one behind the last), ascending; indices behind the sampler's end aren't looked at.
+
+    >>> from loaderkit.samplers import IndexSampler
+    >>> reads_of(IndexSampler(5), [4, 1], [(0, 12)])
+    (array([2, 3]), array([ 9, 11]))
+    """
+    keys = np.asarray(record_keys, np.int64)
+    if (own := _method(sampler, "reads_of")) is not None:
+        counts, last = own(keys, spans)
+        return counts, last
+    counts, last = np.zeros(keys.shape, np.int64), np.full(keys.shape, -1)
+    limit, each = length_of(sampler), epoch_length_of(sampler)
+    spans = [(start, stop if limit is None else min(stop, limit)) for start, stop in spans]
+    find = None if _method(sampler, "indices_of") is not None else positions_of(sampler)
+    if find is None or each is None:
+        step = max(each or 0, _SCANNED)
+        for start, stop in spans:
+            for low in range(start, stop, step):
+                which, indices = indices_of(sampler, keys, low, min(low + step, stop))
+                counts += np.bincount(which, minlength=keys.size)
+                np.maximum.at(last, which, indices)
+        return counts, last
+    wholes = [(-(-start // each), stop // each) for start, stop in spans]
+    number = sum(max(0, end - first) for first, end in wholes)
+    ends = {end for start, stop in spans if start < stop for end in (start, stop) if end % each}
+    latest = max((end - 1 for first, end in wholes if first < end), default=None)
+    for epoch in sorted({end // each for end in ends}):
+        indices = np.asarray(find(keys, epoch)) + epoch * each
+        for start, stop in spans:
+            low, high = max(start, epoch * each), min(stop, (epoch + 1) * each)
+            if low < high and high - low < each:
+                here = (indices >= low) & (indices < high)
+                counts += here
+                np.maximum(last, indices, out=last, where=here)
+    if latest is not None:
+        indices = np.asarray(find(keys, latest)) + latest * each
+        here = indices >= latest * each
+        counts += number * here
+        np.maximum(last, indices, out=last, where=here)
+    return counts, last
+
+
+def epochs_of(sampler: Sampler, indices: Int64Array) -> Int64Array:
+    """The epoch of each index, of a mixture that of its component; -1 where it isn't known. (n,) int64 each.
+
+    >>> from loaderkit.samplers import IndexSampler
+    >>> epochs_of(IndexSampler(5), np.array([4, 5]))
+    array([0, 1])
+    """
+    if (own := _method(sampler, "epochs_of")) is not None:
+        epochs: Int64Array = own(indices)
+        return epochs
+    length = epoch_length_of(sampler)
+    return np.full(indices.shape, -1) if length is None else indices // length
 
 
 def within(which: Int64Array, indices: Int64Array, start: int, stop: int) -> tuple[Int64Array, Int64Array]:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import loaderkit as lk
 from loaderkit.samplers import InterleavedSampler, KeysSampler, MixedSampler, SliceSampler, WeightedSampler
-from loaderkit.samplers.optional import indices_of, positions_of
+from loaderkit.samplers.optional import indices_of, positions_of, reads_of
 from loaderkit.samplers.protocol import epoch_length_of, length_of, record_keys_of
 
 LOOKED_AT = 400
@@ -125,3 +125,18 @@ def test_keys_that_an_epoch_reads_twice_have_no_one_place():
     """An error names one."""
     with pytest.raises(ValueError, match="got 3 more than once"):
         KeysSampler([7, 3, 3]).positions_of([7], 0)
+
+
+@given(samplers(), st.data())
+def test_reads_are_counted_as_a_look_at_each_index_counts_them(sampler, data):
+    """In spans that touch, lie apart, and have whole epochs within."""
+    length = length_of(sampler)
+    stop = LOOKED_AT if length is None else min(length, LOOKED_AT)
+    read = record_keys_of(sampler, np.arange(stop))
+    keys = np.array([*{*read.tolist()}, 999], np.int64)
+    ends = sorted(data.draw(st.lists(st.integers(0, stop + 9), min_size=2, max_size=6)))
+    spans = [(low, min(high, LOOKED_AT)) for low, high in zip(ends[::2], ends[1::2])]
+    counts, last = reads_of(sampler, keys, spans)
+    inside = [at for low, high in spans for at in range(low, min(high, stop))]
+    assert counts.tolist() == [sum(read[at] == key for at in inside) for key in keys]
+    assert last.tolist() == [max((at for at in inside if read[at] == key), default=-1) for key in keys]

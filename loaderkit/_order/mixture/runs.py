@@ -164,6 +164,8 @@ class MixtureRuns:
 
     def __call__(self, turns: Int64Array) -> tuple[IntpArray, Int64Array]:
         """The component's number, ABSENT for a name that is none, and the ordinal of each turn below the length."""
+        if not turns.size:
+            return turns.astype(np.intp), turns
         first = self.at(int(turns.min()))
         last = self.at(int(turns.max()))
         if first is last:

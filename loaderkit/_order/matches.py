@@ -1,0 +1,22 @@
+"""Where chosen numbers stand among many."""
+
+import numpy as np
+
+from .permutation import Int64Array
+
+
+def matches(wanted: Int64Array, numbers: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """All pairs of equal numbers: the place among the wanted ones, and that among the others, which ascends.
+
+    wanted: (n,) int64, few. numbers: (k,) ints. Gives (m,) int64 each; numbers may stand several times in both.
+
+    >>> matches(np.array([5, 3, 5]), np.array([3, 4, 5]))
+    (array([1, 0, 2]), array([0, 2, 2]))
+    """
+    order = np.argsort(wanted, kind="stable")
+    low, high = (np.searchsorted(wanted, numbers, side, order) for side in ("left", "right"))
+    counts = high - low
+    firsts = low - (counts.cumsum() - counts)
+    return order[np.repeat(firsts, counts) + np.arange(counts.sum())], np.repeat(
+        np.arange(numbers.size), counts
+    )

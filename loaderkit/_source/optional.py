@@ -34,7 +34,7 @@ def many_reader(source: Any) -> Callable[[Sequence[int]], Sequence[Any]] | None:
     >>> many_reader([1, 2]) is None
     True
     """
-    return _own(source, "__getitems__")
+    return own_member(source, "__getitems__")
 
 
 def column_reader(source: Any) -> Callable[..., Any] | None:
@@ -47,7 +47,7 @@ def column_reader(source: Any) -> Callable[..., Any] | None:
     >>> column_reader(np.zeros((2, 3))) is None  # numpy's take has other parameters
     True
     """
-    take = _own(source, "take")
+    take = own_member(source, "take")
     return take if take is not None and _takes_columns(take) else None
 
 
@@ -63,7 +63,7 @@ def each_reader(source: Any) -> Callable[[NDArray[np.int64]], Iterator[Any]] | N
     >>> each_reader([1, 2]) is None
     True
     """
-    return _own(source, "read_each")
+    return own_member(source, "read_each")
 
 
 def part_reader(source: Any) -> Callable[[int, int, int], Any] | None:
@@ -181,7 +181,12 @@ def parameters_of(method: Callable[..., Any]) -> list[inspect.Parameter]:
         return []
 
 
-def _own(source: Any, name: str) -> Callable[..., Any] | None:
+def own_member(source: Any, name: str) -> Callable[..., Any] | None:
+    """A method of the source that agrees with its `__getitem__`; None where it has none.
+
+    >>> own_member([1, 2], "origins") is None
+    True
+    """
     if name in getattr(source, "__dict__", ()) or _is_for_own_records(type(source), name):
         found = getattr(source, name, None)
         return found if callable(found) else None

@@ -18,6 +18,7 @@ from loaderkit._base.hints import refuse_foreign_source_method
 from loaderkit._base.numbers import not_an_int
 from loaderkit._codecs.scan import Scanner
 from loaderkit._source.content import digest_of
+from loaderkit._source.origins import Origins
 from loaderkit._source.record_key import check_keys
 from loaderkit._storage.open_ranges import check_storage_options
 from loaderkit._storage.patterns import FilePart, file_parts
@@ -211,6 +212,18 @@ class IndexedDataSource(Closing):
         """
         keys = self._checked([_an_int(record_key)])
         return self._place(int(keys[0] if self._selection is None else self._selection.index_keys(keys)[0]))
+
+    def origins(self, record_keys: ArrayLike) -> Origins:
+        """The files of records and their places in them, as `_source/origins.py` says them.
+
+        Args:
+            record_keys: integers (n,).
+        """
+        keys, ends = self._checked(record_keys), self._index.shard_ends
+        index_keys = keys if self._selection is None else self._selection.index_keys(keys)
+        shards = ends.searchsorted(index_keys, "right")
+        places = index_keys - np.append(0, ends)[shards]
+        return Origins.of_documents(keys).in_files(self._ranges.names, shards, places)
 
     def _record_place(self, key: int) -> RecordPlace:
         """Where the record with an index key lies."""

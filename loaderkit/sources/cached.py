@@ -12,6 +12,7 @@ from loaderkit._codecs.record_codec import decode_record, encode_record
 from loaderkit._source.fingerprint import fingerprint_of
 from loaderkit._source.naming import namer_of
 from loaderkit._source.optional import SourceAdvice
+from loaderkit._source.origins import OriginsBelow
 from loaderkit._source.protocol import read_records
 from loaderkit._source.record_key import check_key, check_keys, short_repr
 from loaderkit._source.version import version_of
@@ -23,7 +24,7 @@ from .kept_records import FolderOfRecords, MemoryOfRecords
 _log = logging.getLogger("loaderkit")
 
 
-class CachedDataSource(SourceAdvice, OfDocuments, Closing):
+class CachedDataSource(SourceAdvice, OriginsBelow, OfDocuments, Closing):
     """A source's records, each read from it once and then kept, as bytes: for those that are slow to read or decode.
 
     With a folder they are kept there for all processes of this machine and for later runs, also after one was killed;

@@ -27,6 +27,7 @@ from loaderkit._source.optional import (
     many_reader,
     part_reader,
 )
+from loaderkit._source.origins import Corpus, Origins, corpora_of, origins_of, records_with
 from loaderkit._source.protocol import holds_own_objects, read_record, read_records
 from loaderkit._source.record_key import check_key, check_keys
 
@@ -441,6 +442,52 @@ class ConcatDataSource:
         """
         place, key = self._place(record_key)
         return namer_of(self._sources[place])(key)
+
+    def origins(self, record_keys: ArrayLike) -> Origins:
+        """Where records are from, as `_source/origins.py` says it: with the names of the sources.
+
+        Args:
+            record_keys: integers (n,).
+        """
+        keys = check_keys(record_keys, self._records, self)
+        order, shares = self._shares(keys)
+        order = np.arange(len(keys)) if order is None else order
+        parts, low = [Origins.of_documents(keys[:0])], 0
+        for place, theirs in shares:
+            found = origins_of(self._sources[place], theirs).of_rows(order[low : low + len(theirs)])
+            inner = found.corpora.tolist()
+            names = {each: self._corpus(place, each) for each in {*inner}}
+            parts.append(found._replace(corpora=np.array([names[each] for each in inner], object)))
+            low += len(theirs)
+        return Origins.joined(parts)
+
+    def records_with(
+        self, documents: NDArray[np.int64], corpus: str | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The records that have pieces of documents: of each the place of the document, and its key.
+
+        Args:
+            documents: (n,) int64, keys in the corpus.
+            corpus: one of `corpora()`, else a LookupError.
+        """
+        for place, source in enumerate(self._sources):
+            for each in corpora_of(source):
+                if self._corpus(place, each.name) == corpus:
+                    which, keys = records_with(source, documents, each.name)
+                    return which, keys + self._starts[place]
+        raise LookupError(f"corpus: expected one of {[each.name for each in self.corpora()]}, got {corpus!r}")
+
+    def corpora(self) -> list[Corpus]:
+        """Those of all sources, by their names."""
+        return [
+            each._replace(name=self._corpus(place, each.name))
+            for place, source in enumerate(self._sources)
+            for each in corpora_of(source)
+        ]
+
+    def _corpus(self, place: int, inner: str | None) -> str:
+        name = str(place) if self.names is None else self.names[place]
+        return name if inner is None else f"{name}/{inner}"
 
     def fingerprint(self) -> dict[str, Any]:
         """The fingerprints of the sources: by name, with the names in order, where they have names, else in order."""

@@ -14,6 +14,7 @@ from loaderkit._base.tree import own_each
 from loaderkit._source.fingerprint import fingerprint_of
 from loaderkit._source.naming import namer_of
 from loaderkit._source.optional import SourceAdvice, many_reader, offered
+from loaderkit._source.origins import OriginsBelow
 from loaderkit._source.protocol import read_record, read_records
 from loaderkit._source.record_key import check_key, check_keys, short_repr
 from loaderkit.errors import NoResultError
@@ -24,7 +25,7 @@ from .exclusion import OfDocuments
 _MOST_OF_NAME = 80  # characters
 
 
-class MapDataSource(SourceAdvice, OfDocuments):
+class MapDataSource(SourceAdvice, OriginsBelow, OfDocuments):
     """A function's results on the records of a source.
 
     A `Map` of the loader does the same for all records; this is for one source of several, which then have records of

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from loaderkit._base.tree import flatten
 from loaderkit._order.stage_keys import MOST_ROWS, STAGE_SHIFT, rows_of_keys
@@ -20,12 +20,13 @@ from loaderkit._source.optional import (
     many_reader,
     offered,
 )
+from loaderkit._source.origins import Origins, OriginsBelow, origins_of
 from loaderkit._source.protocol import read_record, read_records
 
 from .exclusion import excluding
 
 
-class StagedDataSource(SourceAdvice):
+class StagedDataSource(SourceAdvice, OriginsBelow):
     """The rows of a source, and those of its stages, which lack documents; `_order.stage_keys` says the keys.
 
     A plain key reads the source itself, by one comparison more; its length, advice and fingerprint are the source's.
@@ -118,6 +119,15 @@ class StagedDataSource(SourceAdvice):
         """The chunks of the records, which are those of plain keys; None where the source has no cache."""
         feed = getattr(self._source, "chunk_feed", None)
         return None if feed is None else feed.of_keys(rows_of_keys)
+
+    def origins(self, record_keys: ArrayLike) -> Origins:
+        """Where the records are from, of each as its stage has it."""
+        keys = np.asarray(record_keys, np.int64)
+        parts = [Origins.of_documents(keys[:0])]
+        for number, places in _by_stage(keys).items():
+            source = self._stages.get(number, self._source)
+            parts.append(origins_of(source, rows_of_keys(keys[places])).of_rows(places))
+        return Origins.joined(parts)
 
     def name(self, record_key: int) -> str | None:
         """The name that the record's source gives it, None where it gives none."""

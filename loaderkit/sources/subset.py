@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from loaderkit._base.canonical_json import canonical
+from loaderkit._order.matches import matches
 from loaderkit._source.fingerprint import fingerprint_of
 from loaderkit._source.naming import namer_of
 from loaderkit._source.optional import (
@@ -23,8 +24,10 @@ from loaderkit._source.optional import (
     many_reader,
     offered,
 )
+from loaderkit._source.origins import Origins, OriginsBelow, origins_of, records_with
 from loaderkit._source.protocol import read_record, read_records
 from loaderkit._source.record_key import check_key, check_keys, short_repr
+from loaderkit.samplers.optional import indices_of
 from loaderkit.samplers.protocol import Sampler, record_keys_of
 from loaderkit.samplers.protocol import fingerprint_of as sampler_fingerprint_of
 
@@ -51,6 +54,10 @@ class _KeyTable:
     def at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """The keys at many positions, (n,) int64 each."""
         return self.keys[positions]
+
+    def places_of(self, keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Which of the keys stand here, and where, (m,) int64 each."""
+        return matches(keys, self.keys)
 
     def __repr__(self) -> str:
         return f"{len(self)} keys, sha256:{hashlib.sha256(self.keys.tobytes()).hexdigest()[:32]}"
@@ -89,11 +96,18 @@ class SampledKeys:
         """The keys at many positions, (n,) int64 each."""
         return record_keys_of(self._sampler, positions * self._indices.step + self._indices.start)
 
+    def places_of(self, keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Which of the keys stand here, and where, (m,) int64 each."""
+        first, step = self._indices.start, self._indices.step
+        which, indices = indices_of(self._sampler, keys, first, first + step * len(self))
+        here = np.flatnonzero((indices - first) % step == 0)
+        return which[here], (indices[here] - first) // step
+
     def __repr__(self) -> str:
         return f"{self._indices!r} of {canonical(sampler_fingerprint_of(self._sampler))}"
 
 
-class SubsetDataSource(SourceAdvice, OfDocuments):
+class SubsetDataSource(SourceAdvice, OriginsBelow, OfDocuments):
     """The chosen records of another source.
 
     Args:
@@ -221,6 +235,22 @@ class SubsetDataSource(SourceAdvice, OfDocuments):
             record_key: int in [0, len(subset)); IndexError otherwise.
         """
         return namer_of(self._source)(self._keys[check_key(record_key, len(self), self)])
+
+    def origins(self, record_keys: ArrayLike) -> Origins:
+        """Where the source's records are from."""
+        return origins_of(self._source, self._source_keys(record_keys))
+
+    def records_with(
+        self, documents: NDArray[np.int64], corpus: str | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The places of the source's records that were chosen; each with all of its places."""
+        which, below = records_with(self._source, documents, corpus)
+        if isinstance(self._keys, range):
+            places, rest = np.divmod(below - self._keys.start, self._keys.step)
+            here = np.flatnonzero((rest == 0) & (places >= 0) & (places < len(self)))
+            return which[here], places[here]
+        some, places = self._keys.places_of(below)
+        return which[some], places
 
     def fingerprint(self) -> dict[str, Any]:
         """The source's fingerprint, and the chosen keys."""

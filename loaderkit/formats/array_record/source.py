@@ -27,6 +27,7 @@ from loaderkit._base.system.file_identity import FileIdentity
 from loaderkit._base.system.limits import most_open_files
 from loaderkit._base.system.shared_memory import goes_to_a_worker
 from loaderkit._source.content import content_hash, digest_of, sampled_keys
+from loaderkit._source.origins import Origins
 from loaderkit._source.record_key import check_key, check_keys
 from loaderkit._storage.addresses import is_remote
 from loaderkit._storage.patterns import FilePart, file_parts
@@ -215,6 +216,17 @@ class ArrayRecordDataSource(Closing):
         key = check_key(record_key, len(self), self)
         place = bisect_right(self._end_list, key)
         return f"{self._files[place].path}[{key + self._first_position(place)}]"
+
+    def origins(self, record_keys: ArrayLike) -> Origins:
+        """The files of records and their places in them, as `_source/origins.py` says them.
+
+        Args:
+            record_keys: integers (n,).
+        """
+        keys = check_keys(record_keys, len(self), self)
+        firsts = np.array([self._first_position(place) for place in range(len(self._files))])
+        numbers = self._ends.searchsorted(keys, "right")
+        return Origins.of_documents(keys).in_files(self.paths, numbers, keys + firsts[numbers])
 
     def fingerprint(self) -> dict[str, Any]:
         """Names without folders, sizes and parts of the files, and a hash of some records; no times.

@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from loaderkit._base.closing import Closing
 from loaderkit._base.numbers import number_of_bytes
+from loaderkit._source.origins import Origins
+from loaderkit._source.record_key import check_keys
 
 from .chunk import ChunkMemory, TableChunk
 from .files import TableChunks, TableFiles
@@ -67,6 +69,17 @@ class TableFileRows(TableRowsSource, Closing):
     def _where(self, number: int, row: int) -> str:
         file = int(self._chunks.files[number])
         return f"{self._files.shown[file]}[{int(self._chunks.begins[number]) + row}]"
+
+    def origins(self, record_keys: ArrayLike) -> Origins:
+        """The files of records and their places in them, as `_source/origins.py` says them.
+
+        Args:
+            record_keys: integers (n,).
+        """
+        keys = check_keys(record_keys, len(self), self)
+        chunks = self._ends.searchsorted(keys, "right")
+        rows = keys + self._offsets[chunks] + self._chunks.begins[chunks]
+        return Origins.of_documents(keys).in_files(self._files.shown, self._chunks.files[chunks], rows)
 
     def fingerprint(self) -> dict[str, Any]:
         """The columns, and the identity of the files, without times, folders and addresses."""

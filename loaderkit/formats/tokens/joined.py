@@ -164,10 +164,10 @@ class JoinedOffsets:
         at, places = keys + self._ends.searchsorted(keys, "right"), self._places
         return places[at].astype(np.int64, copy=False), places[at + 1].astype(np.int64, copy=False)
 
-    def place(self, key: int) -> tuple[int, int]:
-        """The file of an item, and its number there."""
-        file = int(self._ends.searchsorted(key, "right"))
-        return file, key - int(self._starts[file])
+    def places(self, keys: IntArray) -> tuple[NDArray[Any], IntArray]:
+        """The file of each item (n,), and its number there."""
+        files = self._ends.searchsorted(keys, "right")
+        return files, keys - self._starts[files]
 
     @property
     def lengths(self) -> NDArray[Any]:

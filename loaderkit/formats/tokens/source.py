@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.numbers import true_or_false
 from loaderkit._source.content import content_hash, sampled_keys
+from loaderkit._source.origins import Origins
 from loaderkit._source.record_key import check_key, check_keys
 from loaderkit._storage.addresses import redacted
 from loaderkit._storage.open_ranges import FileAccess
@@ -172,7 +173,7 @@ class TokenDataSource:
         Args:
             record_key: int in [0, len(source)); IndexError otherwise.
         """
-        file, place = self._offsets.place(check_key(record_key, len(self), self))
+        (file,), (place,) = self._offsets.places(np.array([check_key(record_key, len(self), self)]))
         return f"{self._names[file]}[{place}]" if self._names else None
 
     @property
@@ -236,6 +237,19 @@ class TokenDataSource:
         (array([1, 0]), array([4, 1]))
         """
         return self._offsets.bounds(check_keys(record_keys, len(self), self))
+
+    def origins(self, record_keys: ArrayLike) -> Origins:
+        """Records as whole documents, as `_source/origins.py` says them; a column `id` of documents is their ids.
+
+        Args:
+            record_keys: integers (n,).
+        """
+        keys = check_keys(record_keys, len(self), self)
+        begins, ends = self._offsets.bounds(keys)
+        found = Origins.of_documents(keys, stops=ends - begins)
+        if self.columns.get("id", ("token",))[0] != "token":
+            found = found._replace(ids=self.document_column("id", keys).astype(object))
+        return found.in_files(self._names, *self._offsets.places(keys)) if self._names else found
 
     def slices(self, begins: IntArray, ends: IntArray, column: str | None = None) -> list[NDArray[Any]]:
         """Runs of tokens, read-only; those of an array are views.

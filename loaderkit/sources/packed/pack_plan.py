@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from loaderkit._base.block_checksums import damaged
 from loaderkit._base.canonical_json import canonical
+from loaderkit._order.matches import matches
 from loaderkit._order.packing.block import (
     COUNTS,
     FRAME_WORDS,
@@ -270,11 +271,9 @@ class PackPlan:
         which, places = self._places_of(np.asarray(documents, np.int64))
         found = [np.empty((2, 0), np.int64)]
         for part, inside, first_row, firsts, pieces in self._blocks_of(places):
-            low, high = (np.searchsorted(inside, pieces, side) for side in ("left", "right"))
-            counts = high - low  # a document may be asked for twice
-            at = np.arange(counts.sum()) + np.repeat(part.start + low - (np.cumsum(counts) - counts), counts)
-            rows = np.repeat(np.repeat(np.arange(len(firsts) - 1), np.diff(firsts)), counts)
-            found.append(np.stack([which[at], rows + first_row]))
+            some, at = matches(inside, pieces)
+            rows = np.repeat(np.arange(len(firsts) - 1), np.diff(firsts))[at]
+            found.append(np.stack([which[part][some], rows + first_row]))
         whole = np.concatenate(found, axis=1)
         return whole[0], whole[1]
 

@@ -18,6 +18,7 @@ from loaderkit._order.permutation import Int64Array
 from loaderkit._source.content import sampled_keys
 from loaderkit._source.fingerprint import fingerprint_of, same_where_known
 from loaderkit._source.optional import CallAdvice, has_tokens, lacking
+from loaderkit._source.origins import Origins, OriginsBelow, origins_of, records_with
 from loaderkit._source.protocol import holds_own_objects
 from loaderkit._source.record_key import check_key, check_keys, short_repr
 from loaderkit.sources.checked import require_methods
@@ -31,7 +32,7 @@ _CHECKED_DOCUMENTS = 1024  # of a token source, when the source is made; each is
 _SHOWN = 8  # documents in a row's name
 
 
-class PackedDataSource(CallAdvice):
+class PackedDataSource(CallAdvice, OriginsBelow):
     """Rows of a packing plan: record k is `{f: (T,), f_segment_ids: (T,), f_positions: (T,)}`, T tokens.
 
     Segment ids (int32) number the documents of a row from 1, positions (int32) the tokens of each from 0; padding has
@@ -316,6 +317,21 @@ class PackedDataSource(CallAdvice):
         documents = self._pieces([check_key(record_key, len(self), self)]).documents.tolist()
         more = ", ..." if len(documents) > _SHOWN else ""
         return f"documents {', '.join(map(str, documents[:_SHOWN]))}{more}"
+
+    def origins(self, record_keys: ArrayLike) -> Origins:
+        """The pieces of rows, as `_source/origins.py` says them; their tokens are those of the first feature."""
+        pieces = self._pieces(check_keys(record_keys, len(self), self))
+        below = origins_of(self._source, pieces.documents)
+        feature = self._features[0]
+        starts, lengths = feature.of(pieces.starts)[below.which], feature.of(pieces.lengths)[below.which]
+        rows = np.arange(len(pieces.counts)).repeat(pieces.counts)
+        return below.of_rows(rows)._replace(starts=starts, stops=starts + lengths)
+
+    def records_with(self, documents: Int64Array, corpus: str | None) -> tuple[Int64Array, Int64Array]:
+        """The rows with pieces of documents."""
+        which, below = records_with(self._source, documents, corpus)
+        some, rows = self._plan.rows_of(below)
+        return which[some], rows
 
     def fingerprint(self) -> dict[str, Any]:
         """The plan's and the source's fingerprint, and what the leaves are."""

@@ -41,6 +41,7 @@ from .iterator.iterator import DataLoaderIterator, T_co
 from .iterator.open_scheduler import open_scheduler
 from .iterator.quarantine import Quarantine
 from .iterator.reader import StreamReader
+from .lineage_methods import LineageMethods
 from .part_dtypes import part_dtypes_of
 from .plan import (
     Fingerprints,
@@ -59,11 +60,12 @@ if TYPE_CHECKING:
     from .inspect.describe import Description
     from .inspect.explanation import Explanation
     from .inspect.follow import Followed
+    from .inspect.lineage import Lineage
 
 Loader = TypeVar("Loader", bound="DataLoader[Any]")
 
 
-class DataLoader(Closing, Generic[T_co]):
+class DataLoader(LineageMethods, Closing, Generic[T_co]):
     """Reads records in a sampler's order, applies operations, and gives elements; the same ones however it is run.
 
     Args:
@@ -272,6 +274,12 @@ class DataLoader(Closing, Generic[T_co]):
         return named(
             plan.records(plan.first_position(), at_least("step", step, 0)), namer_of(self._settings.source)
         )
+
+    def _lineage(self) -> Lineage:
+        from .inspect.lineage import Lineage
+
+        plan = self._plan()
+        return Lineage(plan, plan.first_position(), self._settings.source)
 
     @cached_property
     def element_spec(self) -> Any:

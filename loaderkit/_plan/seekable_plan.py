@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._base.notes import keyed
+from loaderkit._engine.in_flight_step import StepRecords
 from loaderkit._order.facts import Cursor, Facts, Failure, Loss
 from loaderkit._order.metadata import MOST_INDEX, RecordMetadata
 from loaderkit._order.mixture.stages import MixtureStages
@@ -23,6 +24,7 @@ from loaderkit._order.sharding import Shard, ShardOptions
 from loaderkit._order.stage_keys import rows_of_keys
 from loaderkit.errors import BadRecordsError, WorkerError
 from loaderkit.samplers import Sampler
+from loaderkit.samplers.optional import components_of
 from loaderkit.samplers.protocol import (
     ShapedSampler,
     epoch_length_of,
@@ -37,6 +39,7 @@ from .batching import Batching, shard_rows
 from .exclusions import Exclusions, Lists
 from .logical_streams import stream_block
 from .position import Position
+from .reads import StepReads, WholeSteps
 from .schedule import Schedule
 from .segments import Segments
 from .stream_shape import StreamShape
@@ -315,25 +318,73 @@ class SeekablePlan(StreamShape):
 
     def records(self, position: Position, step: int) -> list[RecordMetadata]:
         """What the sampler says of every record of a step over all shards; IndexError behind the last step."""
+        part, seed = self._existing(position, step), seed_of(self.sampler)
+        keys = rows_of_keys(part.keys) if self.exclusions is not None else part.keys
+        of, names = [-1] * len(part.indices), tuple[str, ...]()
+        if (mixed := components_of(self.sampler)) is not None and mixed.numbers is not None:
+            of, names = mixed.numbers(part.indices).tolist(), mixed.names
+        return [
+            RecordMetadata(
+                index,
+                key,
+                None if seed is None else generator(seed, 0, index, 0),
+                component=None if number < 0 else names[number],
+            )
+            for index, key, number in zip(part.indices.tolist(), keys.tolist(), of, strict=True)
+        ]
+
+    def _existing(self, position: Position, step: int) -> StepRecords:
+        part = self._records_of(position, step)
+        if part is None:
+            ends = "the stream ends before it"
+            if self.num_steps is not None and step >= self.num_steps:
+                ends = f"the run ends after num_steps={self.num_steps}"
+            raise IndexError(f"step: {step} doesn't exist, {ends}")
+        return part
+
+    def _records_of(self, position: Position, step: int) -> StepRecords | None:
+        """The records of a step over all shards; None where there is no such step."""
         index, stride = position.segments.span_of(step)
         if self.num_steps is not None and step >= self.num_steps:
-            raise IndexError(f"step: {step} doesn't exist, the run ends after num_steps={self.num_steps}")
-        rows, left = divmod(stride, self.batching.group)
-        # Where it isn't a multiple, other Batches stood before the last then, and were allowed to differ.
-        batching = (
-            replace(self.batching, inner=(), rows=stride) if left else replace(self.batching, rows=rows)
-        )
+            return None
+        batching = self._batching_with(stride)
         # Another G than ours needn't divide among our shards: then it is asked as the only shard there is.
         shard = self.shard if batching.rows % self.shard.shard_count == 0 else ShardOptions(0, 1)
-        part = self._schedule_of(batching, shard).all_rows(index)
-        if part is None:
-            raise IndexError(f"step: {step} doesn't exist, the stream ends before it")
-        keys = rows_of_keys(part.keys) if self.exclusions is not None else part.keys
-        seed, named = seed_of(self.sampler), zip(part.indices.tolist(), keys.tolist(), strict=True)
-        return [
-            RecordMetadata(index, key, None if seed is None else generator(seed, 0, index, 0))
-            for index, key in named
-        ]
+        return self._schedule_of(batching, shard).all_rows(index)
+
+    def _batching_with(self, stride: int) -> Batching:
+        """The batching of a step that takes another number of indices."""
+        rows, left = divmod(stride, self.batching.group)
+        # Where it isn't a multiple, other Batches stood before the last then, and were allowed to differ.
+        return replace(self.batching, inner=(), rows=stride) if left else replace(self.batching, rows=rows)
+
+    def reads(
+        self, position: Position, start: int, stop: int, *, strict: bool = True
+    ) -> list[WholeSteps | StepReads]:
+        """What the steps [start, stop) read over all shards, as planned, in order.
+
+        strict: whether a step behind the last is an IndexError; else there are fewer.
+        """
+        found: list[WholeSteps | StepReads] = []
+        while start < stop:
+            index, stride = position.segments.span_of(start)
+            end = min(stop, position.segments.end_of(start) or stop, self.num_steps or stop)
+            steps = (
+                end - start if self.stop is None else min(end - start, max(0, self.stop - index) // stride)
+            )
+            batching = self._batching_with(stride)
+            if steps > 0:
+                shaped = self.shaped_for(batching)
+                found.append(WholeSteps(start, index, steps, stride, batching.group, shaped))
+                start += steps
+                continue
+            part = (self._existing if strict else self._records_of)(position, start)
+            if part is None:
+                break
+            places = np.arange(len(part.indices))
+            found.append(StepReads(np.full(places.shape, start), places // batching.group, part.indices))
+            start += 1
+        return found
 
     def replacement_search(self, position: Position) -> ReplacementSearch:
         """What to read instead of bad records, in a stream that starts at a position."""

@@ -12,6 +12,7 @@ from loaderkit._base.hints import refuse_foreign_method
 from loaderkit._base.numbers import at_least
 from loaderkit._engine.stats.counters import CorpusCounters
 from loaderkit._engine.stats.stats import Stats
+from loaderkit._loader.lineage_methods import LineageMethods
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._plan.position import Position
 from loaderkit._plan.seekable_plan import SeekablePlan
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     import typing_extensions
 
     from loaderkit._loader.inspect.explanation import Explanation
+    from loaderkit._loader.inspect.lineage import Lineage
 
     T_co = typing_extensions.TypeVar("T_co", covariant=True, default=Any)
 else:
@@ -103,7 +105,7 @@ class Lookahead:
         self._reader.receive(item.element, item.before)
 
 
-class LoaderIterator(Closing):
+class LoaderIterator(LineageMethods, Closing):
     """What all iterators of a loader's stream have: all but the way in which elements come.
 
     Args:
@@ -418,6 +420,13 @@ class LoaderIterator(Closing):
             self._plan.records(self._reader.user_position, at_least("step", step, 0)),
             self._reader.executor.record_name,
         )
+
+    def _lineage(self) -> Lineage:
+        from loaderkit._loader.inspect.lineage import Lineage
+
+        with self._reader.lock:
+            plan, position = self._plan, self._reader.user_position
+        return Lineage(plan, position, self._reader.executor.program.source, end=position.step)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} at step {self.step}, index {self.index}>"

@@ -1,13 +1,17 @@
-"""`loaderkit explain`: whether a loader is the bottleneck, by experiments; with --step, which records a step has."""
+"""`loaderkit explain`: whether a loader is the bottleneck, by experiments; and which steps read which documents."""
 
 import argparse
 import os
 import runpy
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import fields
 from functools import partial
 from typing import Any, NoReturn
 
+from loaderkit._loader.inspect.lineage import Documents
+from loaderkit._loader.iterator.iterator import DataLoaderIterator
 from loaderkit._loader.loader import DataLoader, settings_of
 from loaderkit._order.metadata import RecordMetadata
 from loaderkit._source.naming import namer_of
@@ -25,32 +29,44 @@ OnLoader = Callable[[DataLoader[Any], Any], None]
 HELP = f"""
 Measure a loader with half and twice its workers, its reads alone, and the training step, and say what limits it. The
 function returns a loader, or a loader and a step (a function of a batch). In a training script write
-print(it.explain()) instead. With --step print which records that step has, without reading data; arguments of a script
-stand behind --.
+print(it.explain()) instead. With --step print which records and documents that step has, with --document which steps
+read a document, and with --seen write how often each was read, all without reading data; arguments of a script stand
+behind --.
 
 SCRIPT  a script, which runs until its first iter(loader) and no further, or module:function that returns a loader, or a
         loader and a step
 --seconds S[float]  for all experiments (default: {SECONDS:g})
---step N[int]  print the records of this step, from 0 on
---state CKPT  with --step: a saved position of the run, as `loaderkit state` takes it; all that was skipped, resized and
+one of:
+  --step N[int]  print the records of this step, from 0 on
+  --document DOCUMENT  print the steps that read this document: its key, or id:TEXT
+  --seen N[int]  write to --to how often each document was read before this step, and by which step last
+--corpus NAME  with --document: its corpus, where the source has several
+--until N[int]  with --document: the step behind the last to look at (default: all, of --state those that were made)
+--to FILE  with --seen: a new .npy or .parquet file
+--state CKPT  with these: a saved position of the run, as `loaderkit state` takes it; all that was skipped, resized and
         replaced until then counts
 --json
 
 examples:
   loaderkit explain train:make_loader --seconds 60
   loaderkit explain train.py --step 1200 --state checkpoints/1000 -- --batch-size 64
+  loaderkit explain train.py --document id:cc-0017 --corpus web --state checkpoints/1000
 """
 
 
 def run(options: argparse.Namespace, out: Output) -> None:
     """Measures, or names the records of a step, and prints."""
-    if options.step is not None:
-        if options.seconds is not None:
-            raise UsageError("--seconds: expected no --step, which measures nothing, got both")
-        saved = None if options.state is None else find_saved(options.state)
-        with_loader(options.script, options.arguments, partial(print_records, options, out, saved))
-        return
-    check_pairs(options, {"step": ["state"]}, {})
+    check_pairs(options, {"document": ["corpus", "until"], "seen": ["to"]}, {})
+    works = {"step": print_records, "document": print_reads, "seen": write_seen}
+    for name, work in works.items():
+        if getattr(options, name) is not None:
+            if options.seconds is not None:
+                raise UsageError(f"--seconds: expected no --{name}, which measures nothing, got both")
+            saved = None if options.state is None else find_saved(options.state)
+            with_loader(options.script, options.arguments, partial(work, options, out, saved))
+            return
+    if options.state is not None:
+        raise UsageError("--state: expected --step, --document or --seen beside it, got none of them")
     with_loader(options.script, options.arguments, partial(_print, options, out))
 
 
@@ -69,20 +85,17 @@ def print_records(
     options: argparse.Namespace, out: Output, saved: SavedState | None, loader: DataLoader[Any], step: Any
 ) -> None:
     """Prints the records of step --step of a loader, after `saved` where there is one."""
-    ledger: dict[int, int] = {}
-    with iter(loader) as it:
-        try:
-            if saved is not None:
-                it.set_state(saved.documents())
-                ledger = dict(saved.state().losses.ledger)
-            records = it.records(options.step)
-        except (ValueError, IndexError, LoaderkitError) as error:
-            raise UsageError(str(error)) from error
+    ledger = {} if saved is None else dict(saved.state().losses.ledger)
+    with _opened(loader, saved) as it:
+        records, read = it.records(options.step), it.documents(options.step)
+        pieces = _pieces_of(read)
         sampler, name = it.sampler, namer_of(settings_of(loader).source)
     length = getattr(sampler, "epoch_length", None) or getattr(sampler, "num_records", None)
     rows = []
     for row, record in enumerate(records):
         entry = {"row": row, **_named(record, record.name)}
+        if record.component is not None:
+            entry["component"] = record.component
         if record.index in ledger:
             instead = sampler[ledger[record.index]]
             assert instead.record_key is not None
@@ -90,11 +103,78 @@ def print_records(
         rows.append(entry)
     first, last = records[0].index, records[-1].index
     epoch = first // length if isinstance(length, int) and length else None
-    out.document({"step": options.step, "epoch": epoch, "records": rows})
+    out.document({"step": options.step, "epoch": epoch, "records": rows, "documents": pieces})
     in_epoch = "" if epoch is None else f"epoch {epoch:,}, "
     out.text(f"step {options.step:,}, {in_epoch}indices {first:,}..{last:,}", style="bold")
     for entry in rows:
         out.text(f"  row {entry['row']}  {_line_of(entry)}")
+    if (read.stop >= 0).any() or any(piece["corpus"] is not None for piece in pieces):
+        out.text("documents", style="bold")
+        for piece in pieces:
+            out.text(f"  row {piece['row']}  {_piece_line(piece)}")
+
+
+def print_reads(
+    options: argparse.Namespace, out: Output, saved: SavedState | None, loader: DataLoader[Any], step: Any
+) -> None:
+    """Prints the steps that read document --document, of the loader's stream or of the run that was saved."""
+    given: str = options.document
+    which: dict[str, Any] = {"id": given[3:]} if given.startswith("id:") else {"key": _key(given)}
+    with _opened(loader, saved) as it:
+        of: Any = loader if saved is None else it
+        pieces = _pieces_of(of.steps_of(options.corpus, until=options.until, **which))
+    out.document({"document": given, "corpus": options.corpus, "reads": pieces})
+    if not pieces:
+        out.text("no step reads it")
+    for piece in pieces:
+        epoch = "" if piece["epoch"] < 0 else f"epoch {piece['epoch']:,}, "
+        out.text(f"{epoch}step {piece['step']:,}, row {piece['row']}  {_piece_line(piece)}")
+
+
+def write_seen(
+    options: argparse.Namespace, out: Output, saved: SavedState | None, loader: DataLoader[Any], step: Any
+) -> None:
+    """Writes how often each document was read before step --seen."""
+    if options.to is None:
+        raise UsageError("--to: expected a new .npy or .parquet file beside --seen, got none")
+    with _opened(loader, saved) as it:
+        rows = it.seen(options.seen, options.to)
+    count = sum(map(len, rows.values()))
+    parts = [{"corpus": name, "begin": part.start, "end": part.stop} for name, part in rows.items()]
+    out.document({"step": options.seen, "documents": count, "corpora": parts, "file": options.to})
+    out.text(f"{options.to}: {count:,} documents")
+
+
+@contextmanager
+def _opened(loader: DataLoader[Any], saved: SavedState | None) -> Iterator[DataLoaderIterator[Any]]:
+    """An iterator where the run was saved; what isn't known of it is a UsageError."""
+    with iter(loader) as it:
+        try:
+            if saved is not None:
+                it.set_state(saved.documents())
+            yield it
+        except (ValueError, TypeError, LookupError, LoaderkitError) as error:
+            raise UsageError(str(error)) from error
+
+
+def _key(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"--document: expected a key, or id:TEXT, got {text}") from None
+
+
+def _pieces_of(documents: Documents) -> list[dict[str, Any]]:
+    columns = {each.name: getattr(documents, each.name).tolist() for each in fields(documents)}
+    return [dict(zip(columns, values)) for values in zip(*columns.values())]
+
+
+def _piece_line(piece: dict[str, Any]) -> str:
+    text = "" if piece["corpus"] is None else f"{piece['corpus']} "
+    text += f"document {piece['document']:,}"
+    text += "" if piece["id"] is None else f" ({piece['id']})"
+    text += "" if piece["stop"] < 0 else f"  tokens {piece['start']:,} to {piece['stop']:,}"
+    return text + ("" if piece["file"] is None else f"  {piece['file']}[{piece['record']}]")
 
 
 def _named(record: RecordMetadata, name: str | None) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import types
 
+import numpy as np
 import pytest
 
 import loaderkit as lk
@@ -95,6 +96,47 @@ def test_records_through_a_state(loaderkit, tmp_path, monkeypatch):
     assert [each["record_key"] for each in document["records"]] == expected == [8, 9, 10, 11]
     (document,) = loaderkit("explain", *arguments, "--step", "0").documents
     assert document["records"][3]["read_instead"]["record_key"] not in (3, None)
+
+
+def test_documents_of_steps_and_steps_of_documents(loaderkit, tmp_path, monkeypatch):
+    """With a state they are those of the run; how often each was read goes to a file."""
+    (tmp_path / "job_of_documents.py").write_text(
+        "import loaderkit as lk\n\nsource = lk.ConcatDataSource({'web': range(9), 'code': range(5)})\n\n"
+        "def loader():\n    return lk.load(source, shuffle=True, seed=0, batch_size=4)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    import job_of_documents
+
+    loader = job_of_documents.loader()
+    with iter(loader) as it:
+        it.skip(3)
+        it.seek(9)
+        (tmp_path / "state.json").write_bytes(it.get_state())
+        run = [it.documents(step).document.tolist() for step in range(9)]
+        steps = it.steps_of("code", key=2).step.tolist()
+    state = ("--state", "state.json")
+    (said,) = loaderkit("explain", "job_of_documents:loader", "--step", "4", "--json", *state).documents
+    assert [each["document"] for each in said["documents"]] == run[4]
+    lines = loaderkit("explain", "job_of_documents:loader", "--step", "4").out.splitlines()
+    first = loader.documents(4)
+    assert lines[lines.index("documents") + 1] == f"  row 0  {first.corpus[0]} document {first.document[0]}"
+    asked = ("explain", "job_of_documents:loader", "--document", "2", "--corpus", "code")
+    (said,) = loaderkit(*asked, *state, "--json").documents
+    assert [each["step"] for each in said["reads"]] == steps
+    done = loaderkit(*asked, "--until", "9")
+    assert len(done.out.splitlines()) == len(loader.steps_of("code", key=2, until=9))
+    assert "epoch 0, step " in done.out and "code document 2" in done.out
+    done = loaderkit("explain", "job_of_documents:loader", "--seen", "7", "--to", "seen.npy")
+    assert (done.out, len(np.load("seen.npy"))) == ("seen.npy: 14 documents\n", 14)
+    for wrong in (
+        asked,
+        (*asked[:4], "2"),
+        (*asked[:4], "x"),
+        (*asked[:2], "--seen", "7"),
+        (*asked[:2], "--until", "3"),
+    ):
+        assert loaderkit(*wrong).status == 2
 
 
 def test_what_is_no_loader(loaderkit, tmp_path, monkeypatch):

@@ -35,7 +35,13 @@ from loaderkit.transforms.parameters import parameters_of
 
 from . import user_arguments as arguments
 from .block_lists import block_folders_of
-from .executor_factory import LoaderExecutorFactory, files_of_workers, make_executor, program_of
+from .executor_factory import (
+    LoaderExecutorFactory,
+    files_of_workers,
+    make_executor,
+    program_of,
+    source_of,
+)
 from .iterator.error_notes import named
 from .iterator.iterator import DataLoaderIterator, T_co
 from .iterator.open_scheduler import open_scheduler
@@ -279,7 +285,7 @@ class DataLoader(LineageMethods, Closing, Generic[T_co]):
         from .inspect.lineage import Lineage
 
         plan = self._plan()
-        return Lineage(plan, plan.first_position(), self._settings.source)
+        return Lineage(plan, plan.first_position(), source_of(self._settings))
 
     @cached_property
     def element_spec(self) -> Any:

@@ -75,7 +75,7 @@ def part_reader(source: Any) -> Callable[[int, int, int], Any] | None:
     >>> part_reader([1, 2]) is None
     True
     """
-    return _own(source, "read_range")
+    return own_member(source, "read_range")
 
 
 def has_tokens(source: Any) -> bool:

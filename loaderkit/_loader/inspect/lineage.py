@@ -21,6 +21,7 @@ from loaderkit._base.system.whole_file import partial_file, whole_file
 from loaderkit._order.matches import matches
 from loaderkit._order.metadata import MOST_INDEX
 from loaderkit._order.permutation import Int64Array
+from loaderkit._order.stage_keys import rows_of_keys
 from loaderkit._plan.bad_records import with_substitutions
 from loaderkit._plan.position import Position
 from loaderkit._plan.reads import StepReads, WholeSteps
@@ -173,8 +174,12 @@ class Lineage:
     # --- reads ------------------------------------------------------------------------------------------------------
 
     def keys_at(self, indices: Int64Array) -> Int64Array:
-        """The record keys that were read at indices, (n,) int64 each."""
-        return record_keys_of(self._sampler, indices)
+        """The records of the source that were read at indices, (n,) int64 each."""
+        return self._plain(record_keys_of(self._sampler, indices))
+
+    def _plain(self, keys: Int64Array) -> Int64Array:
+        # Without the stage that says which documents a row lacks.
+        return keys if self._plan.exclusions is None else rows_of_keys(keys)
 
     def counted(
         self, keys: Int64Array, parts: Sequence[WholeSteps | StepReads]
@@ -189,7 +194,7 @@ class Lineage:
     def changed_keys(self, parts: Sequence[WholeSteps | StepReads]) -> Int64Array:
         """The keys that steps at the end of the stream read, and those that bad records changed; sorted."""
         ends = [part.indices for part in parts if isinstance(part, StepReads)]
-        planned = record_keys_of(self._plan.sampler, self._lost)
+        planned = self._plain(record_keys_of(self._plan.sampler, self._lost))
         return np.unique(np.concatenate([planned, self.keys_at(np.concatenate([self._lost, *ends]))]))
 
     @property
@@ -241,7 +246,7 @@ class Lineage:
     # --- documents --------------------------------------------------------------------------------------------------
 
     def _documents(self, reads: StepReads) -> Documents:
-        found = origins_of(self._source, self.keys_at(reads.indices))
+        found = origins_of(self._source, record_keys_of(self._sampler, reads.indices))
         firsts = np.searchsorted(found.which, np.arange(len(reads.indices)))
         return Documents(
             step=reads.steps[found.which],

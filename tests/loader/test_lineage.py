@@ -119,11 +119,13 @@ def histories(draw):
         sampler = lk.IndexSampler(count, shuffle=draw(st.booleans()), seed=seed, num_epochs=epochs)
     batch, remainder = draw(st.integers(1, 8)), draw(st.sampled_from(["keep", "drop", "pad", "wrap"]))
     options = {"on_record_error": "replace"} if replaced else {}
+    if corpora.several if word == "mixed" else how == "plain" and not corpora.several:
+        options["exclude"] = dict.fromkeys(names, None) if word == "mixed" else None
     moves = draw(
         st.lists(
-            st.sampled_from(["next", "next", "skip", "seek", "reweigh", "resize", "restore"]).flatmap(
-                lambda move: st.tuples(st.just(move), st.integers(1, 6))
-            ),
+            st.sampled_from(
+                ["next", "next", "skip", "seek", "reweigh", "exclude", "resize", "restore"]
+            ).flatmap(lambda move: st.tuples(st.just(move), st.integers(1, 6))),
             min_size=1,
             max_size=6,
         )
@@ -134,8 +136,14 @@ def histories(draw):
 class Run:
     """A run with its history: what each step gave when it was made last."""
 
-    def __init__(self, corpora, source, sampler, batch, remainder, options):
-        self.corpora, self.given = corpora, {}
+    def __init__(self, folder, corpora, source, sampler, batch, remainder, options):
+        self.corpora, self.given, self.folder = corpora, {}, folder
+        if "exclude" in options:
+            lists = {name: folder / name for name in corpora.parts}
+            for each in lists.values():
+                each.mkdir()
+            mixed = options["exclude"] is not None
+            options = {**options, "exclude": lists if mixed else lists[next(iter(lists))]}
         self.how = {"data_source": source, "sampler": sampler, **options}
         self.remainder = remainder
         self.open(batch, None)
@@ -165,6 +173,13 @@ class Run:
                 case "reweigh":
                     names = list(self.corpora.parts)
                     it.reweigh({name: (number + place) % 4 for place, name in enumerate(names)})
+                case "exclude" if "exclude" in self.how:
+                    name, part = next(iter(self.corpora.parts.items()))
+                    documents = getattr(part, "documents", part)
+                    lk.offline.block_list(
+                        documents, self.folder / name, keys=[number, number + 1], reason="a test"
+                    )
+                    it.exclude()
                 case "resize" | "restore":
                     state = it.get_state()
                     it.close()
@@ -188,7 +203,8 @@ def naive_counts(read, corpus, count):
 def test_both_directions_are_what_was_read(history, tmp_path_factory):
     """Steps say the documents that were read, documents the steps, and counts are those of all steps."""
     corpora, source, sampler, batch, remainder, options, moves = history
-    run = Run(corpora, source, sampler, batch, remainder, options)
+    folder = tmp_path_factory.mktemp("lineage")
+    run = Run(folder, corpora, source, sampler, batch, remainder, options)
     try:
         for word, number in moves:
             run.move(word, number)
@@ -206,7 +222,7 @@ def test_both_directions_are_what_was_read(history, tmp_path_factory):
             step: [each[1:] for each in read if each[0] == step] for step in run.given if step < steps
         }
         assert of_steps == {step: run.given[step] for step in of_steps}
-        counted = np.load(seen_file(it, steps, tmp_path_factory.mktemp("seen")))
+        counted = np.load(seen_file(it, steps, folder))
         begin = 0
         for name, part in corpora.parts.items():
             corpus = name if corpora.several else None

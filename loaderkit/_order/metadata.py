@@ -27,7 +27,7 @@ class RecordMetadata:
     record_key: int | None = None
     rng: "np.random.Generator | None" = field(default=None, compare=False)
     name: str | None = field(default=None, compare=False)
-    component: str | None = field(default=None, compare=False)
+    component: str | None = field(default=None, compare=False, kw_only=True)
 
     def remove_record_key(self) -> "RecordMetadata":
         """The same metadata without a record_key and a name, for an element made of several records.

@@ -14,6 +14,8 @@ A record_key is a row of the source, from 0 to len(source) - 1. The optional met
 * `check_random_reads()`: raises ValueError where single records cost so much that a random order is refused.
 * `documents`, `rows_excluded(documents)`, `excluding(documents)`: of records that are made of documents of another
   source, some of which may be left out; `sources/exclusion.py` says more.
+* `origins(record_keys)`, `records_with(documents, corpus)`, `corpora()`: which documents records are made of, for
+  `loader.documents(step)`; `_source/origins.py` says what they give.
 * `fingerprint() -> dict`: what a saved state compares, JSON values only; the same data gives the same dict in every
   process and on every machine.
 """

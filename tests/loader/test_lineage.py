@@ -199,6 +199,7 @@ def naive_counts(read, corpus, count):
     return [(len(found), max(found, default=-1)) for found in steps.values()]
 
 
+@pytest.mark.filterwarnings("ignore:exclude:UserWarning")
 @given(history=histories())
 def test_both_directions_are_what_was_read(history, tmp_path_factory):
     """Steps say the documents that were read, documents the steps, and counts are those of all steps."""

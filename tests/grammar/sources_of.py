@@ -138,8 +138,20 @@ def _grouped(count: int) -> Any:
 
 
 def _token_source(count: int) -> Any:
+    """In an array, or in three files of a folder."""
     parts = [_tokens(key) for key in range(count)]
-    return lk.TokenDataSource(np.concatenate(parts), np.cumsum([0, *map(len, parts)]))
+    if count % 2:
+        return lk.TokenDataSource(np.concatenate(parts), np.cumsum([0, *map(len, parts)]))
+    return lk.TokenDataSource(_token_folder(count))
+
+
+@cache
+def _token_folder(count: int) -> Path:
+    folder = FOLDER[0] / f"tokens-{count}"
+    lk.write(
+        [{"tokens": _tokens(key)} for key in range(count)], folder, format="tokens", shards=min(3, count)
+    )
+    return folder
 
 
 def _written(word: str, count: int) -> Any:

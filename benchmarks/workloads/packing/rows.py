@@ -45,8 +45,8 @@ def data(mean: int, size: Size) -> tuple[Path, Path]:
 def measure(contender: Contender, size: Size, *, mean: int) -> Metrics:
     """Rows a second, after a warm-up of half the time."""
     tokens, offsets = data(mean, size)
-    open_batches = _grain if contender.peer == "grain" else _planned
-    with closing(open_batches(tokens, offsets, contender)) as batches:
+    open_batches = grain_rows if contender.peer == "grain" else partial(_planned, contender)
+    with closing(open_batches(tokens, offsets)) as batches:
         return {PER_SECOND: rate_of(batches, size)}
 
 
@@ -65,7 +65,7 @@ def _take(batches: Iterator[Any], window: float) -> tuple[int, float]:
     return taken, now - begin
 
 
-def _planned(tokens: Path, offsets: Path, contender: Contender) -> Generator[Any, None, None]:
+def _planned(contender: Contender, tokens: Path, offsets: Path) -> Generator[Any, None, None]:
     import loaderkit as lk
 
     source = lk.TokenDataSource(tokens, offsets)
@@ -127,7 +127,8 @@ class Documents:
         return {"tokens": self._tokens[begin : min(end, begin + ROW)]}
 
 
-def _grain(tokens: Path, offsets: Path, contender: Contender) -> Generator[Any, None, None]:
+def grain_rows(tokens: Path, offsets: Path) -> Generator[Any, None, None]:
+    """Batches of rows that Grain packs of shuffled documents while it reads them."""
     import grain
     from grain.experimental import FirstFitPackIterDataset
 

@@ -193,6 +193,32 @@ def test_after_the_last_epoch_all_count():
             rest_of(loader(**other), state)
 
 
+@pytest.mark.filterwarnings("ignore:exclude.*places in the rows are padding")
+@pytest.mark.parametrize("mixing", [False, True])
+def test_an_epoch_that_begins_earlier_as_rows_are_left_out(tmp_path, mixing):
+    """Indices pass over rows with nothing left: what was begun is known by the places that were read."""
+    corpus, name = rows_of().documents, "web" if mixing else None
+    folder = tmp_path / "blocked"
+    lk.offline.block_list(corpus, folder, keys=range(100), reason="a test")
+
+    def loader(**options):
+        rows = rows_of(**options)
+        if not mixing:
+            return lk.load(rows, shuffle=True, seed=0, num_epochs=1, exclude=folder)
+        source, sampler = lk.mix({name: rows, "x": rows_of(first=1 << 20)}, shuffle=True, seed=0)
+        return lk.DataLoader(data_source=source, sampler=sampler, num_steps=200, exclude={name: folder})
+
+    gone = rows_of().rows_excluded(range(100))[0]
+    first, second, _ = rows_of().epoch_lengths
+    begins = first + second - int((gone < first + second).sum())  # where epoch 2 begins
+    assert begins < first + second - 20
+    step = begins * (2 if mixing else 1)
+    again = {"exclude": {2: [110]}}
+    rest_of(loader(**again), saved_at(loader(), step - 2))
+    with pytest.raises(CheckpointMismatchError, match="another stream"):
+        rest_of(loader(**again), saved_at(loader(), step + 2))
+
+
 def test_another_order_of_the_rows_is_no_order_of_epochs():
     """A shuffle over the rows of all epochs has begun all of them."""
 

@@ -1,4 +1,5 @@
 from loaderkit.formats.map_shards import map_shards as map_shards
+from loaderkit.sources.packed.epoch_plans import EpochPlans as EpochPlans
 from loaderkit.sources.packed.pack_plan import PackPlan as PackPlan
 
 from .array_file import read_array as read_array

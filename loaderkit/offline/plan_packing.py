@@ -28,7 +28,9 @@ from loaderkit._order.packing.block import (
 )
 from loaderkit._order.packing.pieces import Long
 from loaderkit._order.permutation import Int64Array
+from loaderkit._source.block_list import read_block_list
 from loaderkit._source.content import content_hash, sampled_keys
+from loaderkit._source.fingerprint import same_where_known
 from loaderkit.formats._writing.cluster import Cluster, check_cluster
 from loaderkit.samplers.chunks import ChunkSampler
 from loaderkit.samplers.epochs import IndexSampler, SequentialSampler
@@ -76,6 +78,7 @@ class _Column(NamedTuple):
 
 
 Lengths = npt.ArrayLike | str | os.PathLike[str]
+Excluded = npt.ArrayLike | str | os.PathLike[str]
 
 
 def plan_packing(
@@ -89,7 +92,7 @@ def plan_packing(
     block: int = 16_384,
     seed: int = 0,
     epochs: int | None = None,
-    exclude: npt.ArrayLike | Mapping[int, npt.ArrayLike] | None = None,
+    exclude: Excluded | Mapping[int, Excluded] | None = None,
     worker_count: int | None = 0,
     cluster: Cluster | None = None,
 ) -> PackPlan | EpochPlans:
@@ -116,8 +119,9 @@ def plan_packing(
             documents in a shuffled order, 16 of them a block. Then `path` is a folder with a file for each, and the
             rows are numbered through the epochs. `lk.load` and `lk.mix` read one epoch after the other; an own loader
             has `sampler=lk.samplers.SpanSampler(rows.epoch_lengths, shuffle=True, seed=0)`. None: one plan for all.
-        exclude: record keys of documents that are in no row. With `epochs` also {epoch: keys}, from that epoch on and
-            up to the next one that is named: a run that stands before it goes on with such plans.
+        exclude: record keys of documents that are in no row, or the path of a list that `lk.offline.block_list` wrote.
+            With `epochs` also a mapping of these by the epoch from which on they are left out: a run that stands before
+            it goes on with such plans.
         worker_count: processes; 0 plans in the calling thread, None does so for less than a million documents and else
             takes the CPUs that this process may use.
         cluster: `lk.interop.ray.Tasks(...)`: its hosts plan in place of processes here, which all see `path`, and the
@@ -139,7 +143,8 @@ def plan_packing(
     block = at_least("block", block, 1, below=MOST_DOCUMENTS + 1)
     columns = _columns(lengths, features)
     arrays = [column.array for column in columns]
-    excluded = _checked_exclusions(exclude, epochs, len(arrays[0]))
+    measured = next((column.source for column in columns if column.source is not None), None)
+    excluded = _checked_exclusions(exclude, epochs, len(arrays[0]), measured)
     settings = PlanSettings(
         documents=_checked_order(order, len(arrays[0])),
         features=features,
@@ -160,7 +165,6 @@ def plan_packing(
         worker_count = 0
     plans = BlockPlans(settings, SharedColumns(arrays), order)
     each = [plans] if epochs is None else [plans.of_epoch(epoch) for epoch in range(epochs)]
-    measured = next((column.source for column in columns if column.source is not None), None)
     made = []
     for epoch, keys in enumerate(excluded):
         one = each[epoch].without(keys)
@@ -179,27 +183,45 @@ def _name_of(epoch: int, settings: PlanSettings) -> str:
     return f"epoch-{epoch:02d}{without}.plan"
 
 
-def _checked_exclusions(exclude: Any, epochs: int | None, documents: int) -> list[Int64Array]:
+def _checked_exclusions(
+    exclude: Any, epochs: int | None, documents: int, measured: dict[str, Any] | None
+) -> list[Int64Array]:
     """The keys that are left out of each epoch's plan, distinct and ascending."""
     stages = exclude if isinstance(exclude, Mapping) else {0: () if exclude is None else exclude}
     if isinstance(exclude, Mapping) and epochs is None:
         raise ValueError("exclude: expected record keys, got a mapping of epochs, but no epochs=")
-    found = {}
-    for epoch, given in stages.items():
-        epoch = at_least("exclude: an epoch", epoch, 0, below=epochs or 1)
-        keys = np.asarray(given)
-        if keys.size and (keys.ndim != 1 or keys.dtype.kind not in "iu"):
-            raise TypeError(f"exclude: expected record keys (n,), got {_short(given)}")
-        keys = np.unique(keys).astype(np.int64)
-        if keys.size and not 0 <= keys[0] <= keys[-1] < documents:
-            strange = keys[0] if keys[0] < 0 else keys[-1]
-            raise ValueError(f"exclude: expected keys of {documents} documents, got {strange}")
-        found[epoch] = keys
+    found = {
+        at_least("exclude: an epoch", epoch, 0, below=epochs or 1): _excluded_keys(given, documents, measured)
+        for epoch, given in stages.items()
+    }
     nothing = np.empty(0, np.int64)
     return [
-        found[max(begun)] if (begun := [first for first in found if first <= epoch]) else nothing
+        np.unique(np.concatenate([nothing, *(keys for first, keys in found.items() if first <= epoch)]))
         for epoch in range(epochs or 1)
     ]
+
+
+def _excluded_keys(given: Any, documents: int, measured: dict[str, Any] | None) -> Int64Array:
+    if isinstance(given, str | os.PathLike):
+        listed = read_block_list(os.fspath(given))
+        if measured is not None and not same_where_known(dict(listed.source), measured):
+            raise ValueError(
+                f"exclude: expected a list of the source that the lengths were measured of, got {os.fspath(given)!r} "
+                f"of another one: {_short(dict(listed.source))}"
+            )
+        given = listed.keys
+    keys = np.asarray(given)
+    if not keys.size:
+        return np.empty(0, np.int64)
+    if keys.ndim != 1 or keys.dtype.kind not in "iu":
+        raise TypeError(
+            f"exclude: expected record keys (n,), or the path of one list that lk.offline.block_list wrote, got "
+            f"{_short(given)}"
+        )
+    if not 0 <= keys.min() <= keys.max() < documents:
+        strange = keys.min() if keys.min() < 0 else keys.max()
+        raise ValueError(f"exclude: expected keys of {documents} documents, got {strange}")
+    return keys.astype(np.int64)
 
 
 def _planned(

@@ -64,6 +64,8 @@ class Sampled:
                 return source, lk.samplers.KeysSampler(
                     [(by * k + k * k) % count for k in range(count)], **shuffled
                 )
+            case "spans" if count > by:
+                return source, lk.samplers.SpanSampler([by, count - by], **shuffled)
             case "weighted":
                 many = None if self.epochs is None else count * self.epochs
                 weights = [k % 3 + 0.5 for k in range(count)]
@@ -119,6 +121,7 @@ WORDS = (
     "lanes",
     "sliced",
     "keys",
+    "spans",
     "weighted",
     "interleaved",
     "balanced",
@@ -128,4 +131,4 @@ WORDS = (
 WORDS += ("staged", "of_lanes", "named", "buckets")
 MIXED = ("mixed", "staged", "named")  # of which the weights may change
 TO_THE_END = ("index", "sequential", "chunk", "lanes", "interleaved", "own", "mixed")  # they read all parts
-OF_EPOCHS = ("index", "chunk", "lanes", "keys", "buckets")
+OF_EPOCHS = ("index", "chunk", "lanes", "keys", "spans", "buckets")

@@ -139,9 +139,19 @@ def mixed_dropping(**running: Any) -> lk.DataLoader:
     )
 
 
+def spans(**running: Any) -> lk.DataLoader:
+    return lk.DataLoader(
+        data_source=lk.RangeDataSource(0, 1300, 1),
+        sampler=lk.samplers.SpanSampler([700, 100, 500], shuffle=True, seed=23),
+        operations=[lk.RandomMap(noise), lk.Batch(global_batch_size=32)],
+        shard_options=lk.ShardOptions(1, 2),
+        **running,
+    )
+
+
 STREAMS = {
     make.__name__: make
-    for make in (shuffled, nested_epoch, chunked, bucketed, changing, elements, mixed, mixed_dropping)
+    for make in (shuffled, nested_epoch, chunked, bucketed, changing, elements, mixed, mixed_dropping, spans)
 }
 
 

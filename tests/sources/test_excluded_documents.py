@@ -23,7 +23,7 @@ def corpus_of(lengths, first):
     return lk.TokenDataSource(np.arange(first, first + offsets[-1]).astype(np.uint16), offsets)
 
 
-def naive_rows(corpus, plan, documents):
+def naive_rows(corpus, plan, documents, *, across):
     """Each row's tokens, segment ids, positions and mask without the documents, how many pieces it loses and has."""
     pieces = plan.rows(range(len(plan)))
     every = zip(pieces.documents.tolist(), pieces.starts.tolist(), pieces.lengths.tolist())
@@ -36,8 +36,9 @@ def naive_rows(corpus, plan, documents):
             row["tokens"] += piece
             row["tokens_segment_ids"] += [number] * length
             row["tokens_positions"] += range(length)
-            row["targets"] += [*piece[1:], 0]
-            row["mask"] += [True] * (length - 1) + [False]
+            behind = corpus[document]["tokens"][start + length :].tolist() if across else []
+            row["targets"] += [*piece[1:], *behind[:1], 0][:length]
+            row["mask"] += [True] * (length - 1) + [bool(behind)]
         gap = ROW - len(row["tokens"])
         yield {name: values + [0] * gap for name, values in row.items()}, len(found) - len(left), len(found)
 
@@ -67,8 +68,9 @@ def packed(draw, number):
     )
     documents = draw(st.lists(st.integers(0, len(lengths) - 1), max_size=6))
     given = draw(st.sampled_from([corpus, lk.InMemoryDataSource(list(corpus)), list(corpus)]))
-    source = lk.PackedDataSource(given, plan, targets=True, mask="mask", max_read_factor=99)
-    expected = list(naive_rows(corpus, plan, set(documents)))
+    targets = draw(st.sampled_from([True, "document"]))
+    source = lk.PackedDataSource(given, plan, targets=targets, mask="mask", max_read_factor=99)
+    expected = list(naive_rows(corpus, plan, set(documents), across=targets == "document"))
     wrapped = draw(st.sampled_from(["", "map", "cache", "subset", "range"]))
     if wrapped == "map":
         source = lk.MapDataSource(source, dict)

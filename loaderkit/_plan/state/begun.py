@@ -12,13 +12,14 @@ import numpy as np
 
 from loaderkit._plan.seekable_plan import SeekablePlan, is_staged
 from loaderkit.samplers import Sampler
-from loaderkit.samplers.optional import components_of
+from loaderkit.samplers.excluding import ExcludingSampler
 from loaderkit.samplers.spans import SpanSampler
 
 from .components import Fingerprint
+from .exclusions import restored_exclusions
 from .state import State
 
-_LISTS = ("spans", "plans")
+_LISTS = ("spans", "plans")  # of the sampler, and of the source
 
 
 def of_begun(saved: State, plan: SeekablePlan) -> tuple[State, Fingerprint, Fingerprint]:
@@ -31,10 +32,11 @@ def of_begun(saved: State, plan: SeekablePlan) -> tuple[State, Fingerprint, Fing
         saved: the state.
         plan: the loader's.
     """
-    mixed = components_of(plan.sampler)
-    samplers = [plan.sampler] if mixed is None else [*mixed.samplers.values()]
     begun: int | dict[str, int] | None = None
-    if any(isinstance(each, SpanSampler) for each in samplers):
+    base = plan.sampler if plan.exclusions is None else plan.exclusions.sampler
+    if any(
+        isinstance(each, SpanSampler) for each in (base.components.values() if is_staged(base) else [base])
+    ):
         with contextlib.suppress(Exception):  # a state of another stream, which is refused
             begun = _begun_of_each(plan, saved)
     pairs = (saved.sampler, saved.source, plan.sampler_fingerprint, plan.source_fingerprint)
@@ -44,19 +46,25 @@ def of_begun(saved: State, plan: SeekablePlan) -> tuple[State, Fingerprint, Fing
 
 def _begun_of_each(plan: SeekablePlan, saved: State) -> int | dict[str, int] | None:
     """How many spans were begun, by component of a mixture; None, or no name, where all count."""
-    if saved.mixture is None or not is_staged(plan.sampler):
+    plan = restored_exclusions(plan, saved, ())
+    if saved.mixture is not None and plan.mixture is not None:
+        plan = plan.restaged(saved.mixture, moved=False)
+    if not is_staged(plan.sampler):
         return _begun(plan.sampler, saved.index)
-    sampler = plan.sampler.with_stages(saved.mixture)
-    taken = sampler.taken(saved.index)
-    counts = {name: _begun(each, taken[name].records) for name, each in sampler.components.items()}
+    taken = plan.sampler.taken(saved.index)
+    counts = {name: _begun(each, taken[name].records) for name, each in plan.sampler.components.items()}
     return {name: count for name, count in counts.items() if count is not None}
 
 
 def _begun(sampler: Sampler, index: int) -> int | None:
-    if not isinstance(sampler, SpanSampler) or index > sampler.num_records:
+    spans = sampler.sampler if isinstance(sampler, ExcludingSampler) else sampler
+    if not isinstance(spans, SpanSampler):
         return None
-    firsts = np.cumsum([0, *sampler.spans[:-1]])
-    return int(np.count_nonzero(firsts < index))
+    epoch, place = divmod(index, spans.num_records)
+    if isinstance(sampler, ExcludingSampler):  # whose indices pass over what is left out
+        _, epoch, place = sampler.begin_at(index)
+    firsts = np.cumsum([0, *spans.spans[:-1]])
+    return None if epoch else int(np.count_nonzero(firsts < place))
 
 
 def _cut(value: Any, begun: int | dict[str, int] | None) -> Any:

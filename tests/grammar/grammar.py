@@ -144,12 +144,9 @@ class Pipeline:
         if self.epoch is not None:
             return self.start + self._epoch_length
         try:
-            if self.listed:
-                return sum(
-                    key not in self.listed
-                    for key in self.sampler.record_keys(range(len(self.sampler))).tolist()
-                )
-            return len(self.sampler)
+            length = len(self.sampler)
+            keys = self.sampler.record_keys(range(length)).tolist() if self.listed else ()
+            return length - sum(key in self.listed for key in keys)
         except TypeError:
             return None
 

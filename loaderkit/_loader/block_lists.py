@@ -37,7 +37,7 @@ class BlockFolders:
 
     def __init__(self, folders: Mapping[str, str], sources: Mapping[str, Any]) -> None:
         self._folders, self._sources = dict(folders), dict(sources)
-        self._keys: dict[tuple[str, str], Int64Array] = {}
+        self._keys: dict[tuple[str, str], tuple[Int64Array, bool]] = {}
         # {(name, digests): what they list}, of packed rows, the last one's number is the count of these
         self._packed: dict[tuple[str, tuple[str, ...]], Listed] = {}
         self._staged: tuple[int, Any] = (0, None)
@@ -62,11 +62,12 @@ class BlockFolders:
         """
         if (known := self._packed.get((name, digests))) is not None:
             return known
-        keys, source = self._union(name, digests), self._sources.get(name)
-        if source is None or documents_of(source) is source:
-            return Listed(keys, _NONE, 0)
-        gone, touched = rows_excluded(source, keys)
-        made = Listed(gone, touched, len(self._packed) + 1)
+        documents, records = (self._union(name, digests, of_records=each) for each in (False, True))
+        if not documents.size:
+            return Listed(records, _NONE, 0)
+        gone, touched = rows_excluded(self._sources[name], documents)
+        gone = np.union1d(gone, records)
+        made = Listed(gone, np.setdiff1d(touched, gone), len(self._packed) + 1)
         self._packed[name, digests] = made
         return made
 
@@ -83,7 +84,7 @@ class BlockFolders:
         count, made = self._staged
         if count != len(self._packed):
             stages = {
-                each.stage: self._documents(source, name, self._union(name, digests))
+                each.stage: self._documents(source, name, self._union(name, digests, of_records=False))
                 for (name, digests), each in self._packed.items()
             }
             made = StagedDataSource(source, stages)
@@ -99,7 +100,8 @@ class BlockFolders:
         before = [*self._sources][: [*self._sources].index(name)]
         return keys + sum(len(documents_of(self._sources[each])) for each in before)
 
-    def _union(self, name: str, digests: tuple[str, ...]) -> Int64Array:
+    def _union(self, name: str, digests: tuple[str, ...], *, of_records: bool) -> Int64Array:
+        """The keys of those of some lists that are of records, or else of documents, ascending."""
         lists = []
         for digest in digests:
             found = self._keys.get((name, digest))
@@ -108,25 +110,30 @@ class BlockFolders:
                     f"exclude: expected the list {digest} in {self._folders.get(name)!r}, which steps before this one "
                     "leave out, got none; put its file back to go there"
                 )
-            lists.append(found)
+            if found[1] == of_records:
+                lists.append(found[0])
         return lists[0] if len(lists) == 1 else np.unique(np.concatenate([_NONE, *lists]))
 
-    def _checked(self, name: str, digest: str) -> Int64Array:
-        path, source = path_of(self._folders[name], digest), documents_of(self._sources[name])
-        made = read_block_list(path)
-        if not same_where_known(dict(made.source), fingerprint_of(source)):
+    def _checked(self, name: str, digest: str) -> tuple[Int64Array, bool]:
+        """The keys of a list, and whether they are of records, not of the documents that records are made of."""
+        path, source = path_of(self._folders[name], digest), self._sources[name]
+        made, fingerprint = read_block_list(path), fingerprint_of(source)
+        if same_where_known(dict(made.source), fingerprint):
+            return made.keys, True
+        documents = documents_of(source)
+        if not same_where_known(dict(made.source), fingerprint_of(documents)):
             raise ValueError(
                 f"exclude: expected lists of {_named(name)}, got {path} of another source: "
-                f"{dict(made.source)!s:.200} instead of {fingerprint_of(source)!s:.200}; make it for this one, "
-                "with lk.offline.block_list"
+                f"{dict(made.source)!s:.200} instead of {fingerprint!s:.200}; make it for this one, with "
+                "lk.offline.block_list"
             )
-        if source is not self._sources[name] and len(made.keys) > _MOST_LOST * len(source):
+        if len(made.keys) > _MOST_LOST * len(documents):
             warnings.warn(
-                f"exclude: {path} has {len(made.keys) / len(source):.1%} of the documents of {_named(name)}: their "
-                "places in the rows are padding; a plan without them, plan_packing(..., exclude=), has full rows",
+                f"exclude: {path} has {len(made.keys) / len(documents):.1%} of the documents of {_named(name)}: their "
+                "places in packed rows are padding; a plan without them, plan_packing(..., exclude=), has full rows",
                 stacklevel=4,
             )
-        return made.keys
+        return made.keys, False
 
     def __getstate__(self) -> dict[str, Any]:
         # A process that fetches ahead needs the keys alone.

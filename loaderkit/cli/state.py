@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from loaderkit._base.system.whole_file import whole_file
+from loaderkit._order.exclusions import stages_to_json
 from loaderkit._plan.state.document import dumps, loads
 from loaderkit._plan.state.state import State, merge
 from loaderkit.errors import StateError
@@ -139,7 +140,9 @@ def facts_of(state: State) -> dict[str, Any]:
         state: of all processes.
     """
     length = state.sampler.get("num_records")
-    epoch = state.index // length if isinstance(length, int) and length > 0 else None
+    # Where records are left out only their lists say how many indices an epoch has.
+    known = isinstance(length, int) and length > 0 and not state.exclusions
+    epoch = state.index // length if known else None
     return {
         "step": state.step,
         "index": state.index,
@@ -152,6 +155,7 @@ def facts_of(state: State) -> dict[str, Any]:
         "logical_streams": None if state.streams is None else state.streams.count,
         "mixture": None if state.mixture is None else state.mixture.to_json(),
         "corpora": _corpora(state),
+        "exclusions": stages_to_json(state.exclusions) or None,
         "bad_records": state.losses.count,
         "versions": dict(state.versions),
         "numerics": dict(state.numerics),

@@ -344,7 +344,9 @@ class _Ranks:
     def left(self) -> int:
         """Records of each epoch."""
         if self._size is None:
-            self._size = self.order.length - self._places_left(self.begin.epoch).count
+            # The same in each: of one whose places are known already, as they take the time of a restore.
+            epoch = next(iter(self._places), self.begin.epoch)
+            self._size = self.order.length - self._places_left(epoch).count
         return self._size
 
     @property
@@ -357,7 +359,9 @@ class _Ranks:
 
     def check_left(self) -> None:
         """ValueError where no record is left."""
-        if not self.ends_at(self.begin) and not self.left:
+        # Fewer keys than records leave one, whose place needn't be known yet.
+        known = self.listed().gone.size < self.order.length or self.ends_at(self.begin)
+        if not known and not self.left:
             raise ValueError(
                 f"exclude: expected records that are left, got lists with all {self.order.length} of an epoch; leave "
                 "the component out of the mixture, or give it weight 0"
@@ -372,6 +376,9 @@ class _Ranks:
     def in_order(self, indices: Int64Array) -> Int64Array:
         """The indices of the order without exclusions, (n,) int64, n > 0."""
         begin, length = self.begin, self.order.length
+        if self._size is None and not begin.place:  # the epoch that is needed, if all that is listed is in it
+            ahead = int(indices.min()) - begin.ordinal
+            self._places_left(begin.epoch + ahead // max(1, length - self.listed().gone.size))
         if self.left == length:
             return indices + (begin.epoch * length + begin.place - begin.ordinal)
         ranks = indices - (begin.ordinal - self._skipped)

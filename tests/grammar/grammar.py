@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import tempfile
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -11,9 +12,10 @@ from typing import Any
 import numpy as np
 from hypothesis import assume
 from hypothesis import strategies as st
-from samplers_of import OF_EPOCHS, SEED, TO_THE_END, Sampled
+from naive_exclusions import NaiveExclusions
+from samplers_of import OF_EPOCHS, SEED, TO_THE_END, WITH_LISTS, Sampled
 from samplers_of import WORDS as ORDERS
-from sources_of import RECORDS, WRITTEN, Source
+from sources_of import FOLDER, RECORDS, WRITTEN, Source
 from words import Op, bounds_of
 
 import loaderkit as lk
@@ -68,6 +70,7 @@ class Pipeline:
     bad: frozenset[int] = frozenset()
     batched: bool = False
     epoch: int | None = None
+    listed: frozenset[int] = frozenset()  # record keys that are left out
 
     @property
     def seeds_globals(self) -> bool:
@@ -141,13 +144,17 @@ class Pipeline:
         if self.epoch is not None:
             return self.start + self._epoch_length
         try:
-            return len(self.sampler)
+            length = len(self.sampler)
+            keys = self.sampler.record_keys(range(length)).tolist() if self.listed else ()
+            return length - sum(key in self.listed for key in keys)
         except TypeError:
             return None
 
     def key(self, index: int) -> int:
         if next(self._tried) > FAR:
             raise Endless
+        if self.listed:
+            return self._walk[index]
         key = self.sampler[index].record_key
         assert key is not None
         return int(key)
@@ -199,6 +206,21 @@ class Pipeline:
         """How many bad records in a row are too many."""
         twice = 2 * len(self.records)
         return twice if self.stop is None else min(twice, self.stop - self.start)
+
+    @cached_property
+    def _walk(self) -> list[int]:
+        naive = NaiveExclusions(self.sampler)
+        naive.exclude(0, {"": {*self.listed}})
+        return naive.keys(FAR if self.stop is None else self.stop)
+
+    @cached_property
+    def exclude(self) -> str | None:
+        """The folder of a list, where there is one."""
+        if not self.listed:
+            return None
+        folder = tempfile.mkdtemp(dir=FOLDER[0])
+        lk.offline.block_list(self.data_source, folder, keys=self.listed, reason="a test")
+        return folder
 
     @cached_property
     def losses(self) -> dict[int, int]:
@@ -305,6 +327,7 @@ class Running:
             shard_options=shard,
             logical_streams=p.streams,
             num_steps=p.num_steps,
+            exclude=p.exclude,
             on_record_error=stand_in if p.policy == "call" else p.policy,
             agree=agree,
         )
@@ -463,6 +486,9 @@ def pipelines(draw: st.DrawFn, changing: bool) -> Pipeline:
     epoch = None
     if sampled.epochs is None and sampled.word in OF_EPOCHS:
         epoch = draw(st.sampled_from([None, 0, 2]))
+    listed: frozenset[int] = frozenset()
+    if sampled.word in WITH_LISTS and policy == "raise" and epoch is None and draw(st.integers(0, 2)) == 2:
+        listed = draw(st.frozensets(keys, max_size=len(source.records) - 1))
     return Pipeline(
         source=source,
         sampled=sampled,
@@ -477,4 +503,5 @@ def pipelines(draw: st.DrawFn, changing: bool) -> Pipeline:
         else frozenset(),
         batched=draw(st.booleans()) and source.word != "unlike",  # whose parts it hides
         epoch=epoch,
+        listed=listed,
     )

@@ -132,3 +132,4 @@ WORDS += ("staged", "of_lanes", "named", "buckets")
 MIXED = ("mixed", "staged", "named")  # of which the weights may change
 TO_THE_END = ("index", "sequential", "chunk", "lanes", "interleaved", "own", "mixed")  # they read all parts
 OF_EPOCHS = ("index", "chunk", "lanes", "keys", "spans", "buckets")
+WITH_LISTS = ("index", "sequential", "chunk", "lanes")  # of which the grammar leaves records out

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hosts import joined, shards, together
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive_exclusions import NaiveExclusions
 
@@ -127,6 +127,7 @@ MOVES = st.one_of(
 )
 
 
+@settings(max_examples=10 * settings().max_examples // 25)
 @given(kind=st.sampled_from(["shuffled", "mixture"]), moves=st.lists(MOVES, min_size=4, max_size=10))
 def test_any_history_reads_what_a_walk_that_leaves_out_reads(kind: str, moves: list[Any]) -> None:
     """Lists, other weights, skips, seeks, restarts on other hosts and batches: equal before, nothing listed behind."""

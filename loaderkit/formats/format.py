@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-_NAME = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*")
-_EXTENSION = re.compile(r"[a-z0-9_]+")
+_NAME = re.compile(r"[a-z0-9]+([_.][a-z0-9]+)*")
+_EXTENSION = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +18,7 @@ class Format:
 
     Args:
         name: in indexes, cards and `format=`, such as "tfrecord"; it never changes.
-        extensions: of its files, without a dot, in lower case.
+        extensions: of its files, without a dot in front, in lower case; of compressed ones both, such as "fa.gz".
         begins: whether a file that begins with these bytes, 4,096 or all that it has, is of this format; for files
             whose names say nothing.
         folder: whether the folder of this path is one data set of this format.

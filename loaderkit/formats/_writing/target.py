@@ -29,7 +29,7 @@ from .shard_jobs import DONE, sync
 from .written_index import drop_index, write_index
 
 _log = logging.getLogger("loaderkit")
-_OF_A_SET = re.compile(r"\d{5,}-of-(\d{5,})\.(\w+)")
+_OF_A_SET = re.compile(r"\d{5,}-of-(\d{5,})\.([\w.]+)")
 
 
 def shard_names(count: int, extension: str) -> list[str]:

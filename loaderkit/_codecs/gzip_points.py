@@ -39,7 +39,7 @@ def gzip_points(
         file.build_full_index()
         file.export_index(fileobj=written)
     data = written.getbuffer()
-    name, version, *_, count = _HEAD.unpack_from(data)
+    name, version, _, _, nbytes, *_, count = _HEAD.unpack_from(data)
     points = np.frombuffer(data, _POINT, count, _HEAD.size)
     windows = np.frombuffer(data, np.uint8, offset=_HEAD.size + points.nbytes).reshape(-1, WINDOW_BYTES)
     if (
@@ -52,7 +52,9 @@ def gzip_points(
     nothing = np.zeros(
         (1, WINDOW_BYTES), np.uint8
     )  # there is no text before the first point, and none is asked for
-    return bits, points["text"].astype(np.int64), np.concatenate([nothing, windows])
+    texts = points["text"].astype(np.int64)
+    kept = np.diff(texts, append=nbytes) > 0  # the last one may lie behind all text
+    return bits[kept], texts[kept], np.concatenate([nothing, windows])[kept]
 
 
 class _Member(io.RawIOBase):

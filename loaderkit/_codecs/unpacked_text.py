@@ -75,7 +75,7 @@ def _opened(begin: bytes) -> tuple[Any, tuple[type[Exception], ...]]:
 
 
 class UnpackedText:
-    """The text of a compressed file, a `ReadAt` for reads from front to back; one far before the last begins again.
+    r"""The text of a compressed file, a `ReadAt` for reads from front to back; one far before the last begins again.
 
     Args:
         read: gives the file's bytes.
@@ -154,7 +154,7 @@ class UnpackedText:
         data = self._input().lstrip(b"\0")  # zeros may pad the end
         while not data and self._at < self._size:
             data = self._input().lstrip(b"\0")
-        if len(data) < 4 and self._at < self._size:
+        while len(data) < 4 and self._at < self._size:
             data += self._input()
         self._waiting = data
         if not data:
@@ -201,7 +201,7 @@ class UnpackedText:
 
 
 def unpacked_block(data: bytes | memoryview, nbytes: int, bit: int, window: bytes | None) -> bytes:
-    """The text of a block; ValueError where its bytes aren't those that were scanned.
+    r"""The text of a block; ValueError where its bytes aren't those that were scanned.
 
     Args:
         data: of the file, from the byte on in which the block begins.

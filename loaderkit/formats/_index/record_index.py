@@ -14,10 +14,10 @@ The sections of the file, for S shards, R records and M members:
     member_size    (M,) u4, u8      bytes
     member_field   (M,) uint16      place in `fields` of the header
     checksum       (R,) uint32      CRC-32C of the record's bytes
-    block_end      (S,) int64       blocks up to and with the shard; these sections are of shards of compressed text, whose
-                                    starts are places in the text, and B blocks
-    block_bit, block_text           (B + S,) int64: block k of shard s is the bits [k + s] to [k + s + 1] of the shard, and
-                                    the bytes of its text; a shard that isn't compressed has none
+    block_end      (S,) int64       blocks up to and with the shard, B in all, where some shard is a compressed text: then
+                                    starts are places in its text
+    block_bit, block_text           (B + S,) int64: block k of shard s is its bits [k + s] to [k + s + 1], and the bytes
+                                    of its text; a shard that isn't compressed has none
     block_window   (B,) int64       row of `window`, -1 for a block that needs none
     window         (W, 32768) u1    the text before a block
     key_end, key                    (R,) int64 and UTF-8: the records' keys
@@ -125,8 +125,8 @@ class RecordIndex:
     data apart, where the index has it: digests of the records' `checksums`, where they can be compared here, or of the
     `samples` of an index of counts.
     shards: their number. shard_ends: (shards,) int64, the records up to and with each shard.
-    chunk_records: records of about 1 MiB. nbytes: the shards' bytes in all, unpacked. counts: whether only the number of records
-    of each shard is known.
+    chunk_records: records of about 1 MiB. nbytes: the shards' bytes in all, unpacked. counts: whether only the number
+    of records of each shard is known.
     Safe for threads; a pickle holds the path, and the file is mapped again.
     """
 

@@ -19,7 +19,8 @@ from .record_index import RecordIndex
 
 _log = logging.getLogger("loaderkit")
 
-# Unpacked text that a reader keeps: the blocks of 16 chunks of 1 MiB, which an order by chunks reads together, and more.
+# Unpacked text that a reader keeps: the blocks of 16 chunks of 1 MiB, which an order by chunks reads together, and
+# more.
 _KEPT_BYTES = 64 << 20
 _ADVICE = "write it in small frames: `loaderkit convert IN --to jsonl.zst`"
 
@@ -107,11 +108,12 @@ class TextRanges:
         parts: dict[int, dict[int, bytes]] = {}  # of ranges in several blocks
         lows, highs = begins.tolist(), ends.tolist()
         for key, text in self._unpacked(places):
-            (shard, block), mine = key, places[key]
+            shard, block = key
             begin = int(self._table(shard).texts[block])
-            if isinstance(text, _LargeBlock):
-                mine.sort(key=lows.__getitem__)
-            for place in mine:
+            in_order = (
+                sorted(places[key], key=lows.__getitem__) if isinstance(text, _LargeBlock) else places[key]
+            )
+            for place in in_order:
                 low, high = lows[place] - begin, highs[place] - begin
                 data = text[max(low, 0) : high]
                 if low >= 0 and high <= len(text):
@@ -209,8 +211,7 @@ class _LargeBlock:
 
     def __init__(self, ranges: RangeReader, shard: int, table: TextBlocks, block: int) -> None:
         self._name, self._lock = ranges.names[shard], threading.Lock()
-        low, high = table.texts[block : block + 2].tolist()
-        self._nbytes = high - low
+        self._nbytes: int = np.diff(table.texts[block : block + 2]).tolist()[0]
         self._begin, self._end = (table.bits[block : block + 2] // 8).tolist()
         size = self._end - self._begin
 
@@ -228,9 +229,9 @@ class _LargeBlock:
         with self._lock:
             if begin > MOST_UNPACKED and not self._text.begin <= begin <= self._text.end + MOST_UNPACKED:
                 raise DataFormatError(
-                    f"{self._name}: expected records in their order from a frame with {self._nbytes:,} bytes of text at "
-                    f"byte {self._begin:,}, of which at most {MOST_UNPACKED >> 20} MiB are unpacked for a read, got one "
-                    f"of another place; {_ADVICE}"
+                    f"{self._name}: expected records in their order from the frame at byte {self._begin:,}, as "
+                    f"{MOST_UNPACKED >> 20} MiB of its {self._nbytes:,} bytes of text are unpacked for a read at most, "
+                    f"got a record of another place; {_ADVICE}"
                 )
             try:
                 return self._text(begin, end - begin)

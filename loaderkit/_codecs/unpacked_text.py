@@ -8,14 +8,17 @@ begins where deflate begins a block of its own, at any bit, and needs the 32 KiB
 import sys
 import zlib
 from array import array
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from loaderkit._base.extras import missing_library
 
+from .checksums import span_checksums
 from .gzip_points import WINDOW_BYTES, gzip_points
-from .scan import Malformed, ReadAt, TextBlocks, compressed_by
+from .scan import Malformed, ReadAt, ShardScan, TextBlocks, compressed_by
 
 # Text that one read unpacks at most. Beyond it a frame is read from front to back alone.
 MOST_UNPACKED = 64 << 20
@@ -198,6 +201,25 @@ class UnpackedText:
             np.where(has_window, np.cumsum(has_window) - 1, -1),
             windows,
         )
+
+
+def scan_text(
+    read: ReadAt, size: int, starts: Callable[[ReadAt, int | None], NDArray[np.uint64]], *, checksums: bool
+) -> ShardScan:
+    """The scan of a file, which may be compressed.
+
+    Args:
+        read: gives the file's bytes.
+        size: of the file.
+        starts: gives those of the records, of what reads the text and of its size, None where its end isn't known.
+        checksums: whether the scan has them.
+    """
+    if compressed_by(read(0, 4)) not in ("zstd", "gzip"):
+        found = starts(read, size)
+        return ShardScan(found, checksums=span_checksums(read, found) if checksums else None)
+    text = UnpackedText(read, size)
+    found, blocks = starts(text, None), text.blocks()
+    return ShardScan(found, checksums=span_checksums(text, found) if checksums else None, blocks=blocks)
 
 
 def unpacked_block(data: bytes | memoryview, nbytes: int, bit: int, window: bytes | None) -> bytes:

@@ -44,6 +44,14 @@ def _begins_json_lines(begin: bytes) -> bool:
     return _begins_text(begin).lstrip()[:1] in ("{", "[")
 
 
+def _of_mds(index: str) -> bool:
+    try:
+        with open(index, "rb") as file:
+            return b'"mds"' in file.read(1 << 16)  # each shard has its format in the first line or two
+    except OSError:
+        return False
+
+
 # In the order in which the first bytes of a file are looked at; a text that none of all formats knows is of "lines".
 FORMATS = (
     Format(
@@ -135,6 +143,12 @@ FORMATS = (
         extensions=("tokens",),
         source="loaderkit.formats.tokens.source:TokenDataSource",
         writer="loaderkit.formats.tokens.writer:TokensWriting",
+    ),
+    Format(
+        name="mds",
+        extensions=("mds", "mds.zstd", "mds.gz"),
+        folder=lambda path: _of_mds(os.path.join(path, "index.json")),
+        source="loaderkit.formats.mds:MdsDataSource",
     ),
     Format(
         name="lmdb",

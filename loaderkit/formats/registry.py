@@ -29,7 +29,15 @@ SNIFFED_BYTES = 4096  # of a file, enough for a header of every format and for a
 _SLOW_SECONDS = 10.0
 _ANY_TEXT = "lines"  # the format of a text that no other one knows, those of other packages included
 # Extension of a compressed file -> the program that unpacks it.
-_PROGRAM = {"tgz": "gunzip", "gz": "gunzip", "bz2": "bunzip2", "xz": "unxz", "zst": "unzstd", "lz4": "unlz4"}
+_PROGRAM = {
+    "tgz": "gunzip",
+    "gz": "gunzip",
+    "bz2": "bunzip2",
+    "xz": "unxz",
+    "zst": "unzstd",
+    "zstd": "unzstd",
+    "lz4": "unlz4",
+}
 _PART = re.compile(r"\[\d*:\d*\]$")
 _QUERY = re.compile(r"[?#].*$")
 _OBJECT_QUERY = re.compile(r"\?.*[=&].*$|#.*$")

@@ -14,7 +14,7 @@ The sections of the file, for S shards, R records and M members:
     member_size    (M,) u4, u8      bytes
     member_field   (M,) uint16      place in `fields` of the header
     checksum       (R,) uint32      CRC-32C of the record's bytes
-    block_end      (S,) int64       blocks up to and with the shard, B in all, where some shard is a compressed text: then
+    block_end      (S,) int64       blocks up to and with the shard, B in all, where some shard is compressed: its
                                     starts are places in its text
     block_bit, block_text           (B + S,) int64: block k of shard s is its bits [k + s] to [k + s + 1], and the bytes
                                     of its text; a shard that isn't compressed has none

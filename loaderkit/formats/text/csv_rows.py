@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._codecs.scan import Malformed, ReadAt, ShardScan
+from loaderkit._codecs.unpacked_text import scan_text
 
-from .line_scanner import BOM, line_starts, newlines, scan_text
+from .line_scanner import BOM, line_starts, newlines
 
 _NEWLINE, _RETURN = 10, 13
 _QUOTES = (

@@ -6,9 +6,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._codecs.checksums import span_checksums
 from loaderkit._codecs.scan import Malformed, ReadAt, ShardScan, compressed_by
-from loaderkit._codecs.unpacked_text import UnpackedText
+from loaderkit._codecs.unpacked_text import scan_text
 
 # Bytes read at once. A window and its mask stay in a processor's cache; fewer bytes would take more calls of numpy.
 _WINDOW = 1 << 20
@@ -56,25 +55,6 @@ class JsonLinesFormat(LinesFormat):
 
     kind = "json_lines"
     _empty_lines = False
-
-
-def scan_text(
-    read: ReadAt, size: int, starts: Callable[[ReadAt, int | None], NDArray[np.uint64]], *, checksums: bool
-) -> ShardScan:
-    """The scan of a text, which may be compressed.
-
-    Args:
-        read: gives the file's bytes.
-        size: of the file.
-        starts: gives those of the records, of what reads the text and of its size, None where its end isn't known.
-        checksums: whether the scan has them.
-    """
-    if compressed_by(read(0, 4)) not in ("zstd", "gzip"):
-        found = starts(read, size)
-        return ShardScan(found, checksums=span_checksums(read, found) if checksums else None)
-    text = UnpackedText(read, size)
-    found, blocks = starts(text, None), text.blocks()
-    return ShardScan(found, checksums=span_checksums(text, found) if checksums else None, blocks=blocks)
 
 
 def newlines(window: bytes, at: int) -> NDArray[np.int64]:

@@ -60,6 +60,10 @@ def write_file(
     the format can't hold.
     """
     check_new(path, overwrite=overwrite)
+    if registry.of_name(form.name).beside:
+        raise UsageError(
+            f"--to: expected a format of one file, got {form.name}; write it by lk.write(records, path)"
+        )
     with data_errors():
         if worker_count is None:
             files, records = files_for(form, records, drop=False)

@@ -145,6 +145,14 @@ FORMATS = (
         writer="loaderkit.formats.tokens.writer:TokensWriting",
     ),
     Format(
+        name="megatron",
+        extensions=("idx",),
+        begins=lambda begin: begin.startswith(b"MMIDIDX\0\0"),
+        source="loaderkit.formats.tokens.source:open_megatron",
+        writer="loaderkit.formats.tokens.megatron_writer:MegatronWriting",
+        beside="bin",
+    ),
+    Format(
         name="mds",
         extensions=("mds", "mds.zstd", "mds.gz"),
         folder=lambda path: _of_mds(os.path.join(path, "index.json")),

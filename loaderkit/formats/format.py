@@ -32,6 +32,8 @@ class Format:
         options: given to the source and the scanner, such as {"delimiter": "\\t"}.
         verify: options of the source with which it compares each record with the file's own checksum.
         one_file: whether a source reads one file or folder, and takes its path in place of a list.
+        beside: extension of a second file that the writer makes for each, at its path with this extension behind it.
+            Such a format is written to one file, not to a folder.
         remote: whether the source reads objects of servers, and takes storage_options.
 
     ValueError for a name or an extension of another form.
@@ -51,6 +53,7 @@ class Format:
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     verify: Mapping[str, Any] = field(default_factory=dict, hash=False)
     one_file: bool = False
+    beside: str = ""
     remote: bool = True
 
     def __post_init__(self) -> None:

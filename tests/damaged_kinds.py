@@ -289,12 +289,14 @@ KINDS = {
         "backports.zstd" if sys.version_info < (3, 14) else "compression.zstd",
         sees=True,
         replaced="same",
+        edited="same",
     ),
     "jsonl.gz": Kind(
         _gzip,
         lk.JsonLinesDataSource,
         sees=True,
         replaced="same",
+        edited="same",
     ),
     "kept index": Kind(
         _in(work.kept, "index"),

@@ -3,7 +3,9 @@
 `python -m tests.damaged_kinds KIND` damages one, each of its first 512 bytes in turn, in a process of its own.
 """
 
+import gzip
 import importlib
+import json
 import os
 import random
 import struct
@@ -89,6 +91,24 @@ def _text(name: str, of: Callable[[int], str]) -> Callable[[Path, int], str]:
         return str(folder / name)
 
     return write
+
+
+def _gzip(folder: Path, version: int) -> str:
+    lines = "".join(f'{{"a": {k}, "b": "{"tu"[version]}"}}\n' for k in range(60)).encode()
+    (folder / "damaged.jsonl.gz").write_bytes(
+        gzip.compress(lines, 0, mtime=0)
+    )  # of one size for both versions
+    return str(folder / "damaged.jsonl.gz")
+
+
+def _mds(folder: Path, version: int) -> str:
+    names = {"column_names": ["a", "b"], "column_encodings": ["int", "str"], "column_sizes": [8, None]}
+    head = json.dumps(names).encode()
+    samples = [struct.pack("<Iq", 3, k) + f"{'tu'[version]}{k:02}".encode() for k in range(60)]
+    begins = 4 * 62 + len(head) + np.cumsum([0, *map(len, samples)])
+    table = struct.pack("<62I", 60, *begins.tolist())
+    (folder / "damaged.mds").write_bytes(table + head + b"".join(samples))
+    return str(folder / "damaged.mds")
 
 
 def _npy(folder: Path, version: int) -> str:
@@ -263,6 +283,21 @@ KINDS = {
         lk.JsonLinesDataSource,
         replaced="same",
     ),
+    "jsonl.zst": Kind(
+        written("jsonl.zst", lambda version: [{"a": k, "b": "tu"[version]} for k in range(60)]),
+        lk.JsonLinesDataSource,
+        "backports.zstd" if sys.version_info < (3, 14) else "compression.zstd",
+        sees=True,
+        replaced="same",
+        edited="same",
+    ),
+    "jsonl.gz": Kind(
+        _gzip,
+        lk.JsonLinesDataSource,
+        sees=True,
+        replaced="same",
+        edited="same",
+    ),
     "kept index": Kind(
         _in(work.kept, "index"),
         work.kept_again,
@@ -283,6 +318,7 @@ KINDS = {
     "made.json of a run": Kind(
         _in(work.unfinished_set, "made.json"), work.finished_set, sees=True, **WORK, between="error"
     ),
+    "mds": Kind(_mds, lk.formats.MdsDataSource, replaced="same"),
     "measured": Kind(
         _measured,
         lk.offline.read_array,

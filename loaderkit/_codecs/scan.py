@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 # What files begin with that these programs compressed.
 _COMPRESSED = re.compile(
-    rb"(?P<gzip>\x1f\x8b)|(?P<bzip2>BZh[1-9]1AY&SY)|(?P<xz>\xfd7zXZ\0)|(?P<zstd>\x28\xb5\x2f\xfd)"
+    rb"(?P<gzip>\x1f\x8b)|(?P<bzip2>BZh[1-9]1AY&SY)|(?P<xz>\xfd7zXZ\0)|"
+    rb"(?P<zstd>\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18)"  # a frame, or one that zstd skips
 )
 
 # Takes offset and length; gives as many bytes, and fewer only where the shard ends before them.
@@ -64,12 +65,29 @@ class Members:
 
 
 @dataclass(frozen=True, slots=True)
+class TextBlocks:
+    """The blocks of a compressed file, which are unpacked one by one and have all of its text.
+
+    bits: (blocks + 1,) int64, where each begins in the file, and where the last one ends, in bits: within a member of
+    gzip a block may begin at any. texts: (blocks + 1,) int64, likewise in bytes of the text. window: (blocks,) int64,
+    the row of `windows` with the text before a block that begins within a member, -1 for others. windows: (rows, 32768)
+    uint8.
+    """
+
+    bits: NDArray[np.int64]
+    texts: NDArray[np.int64]
+    window: NDArray[np.int64]
+    windows: NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
 class ShardScan:
     """Where the records of one shard lie.
 
     starts: (records + 1,) uint64; record k is the units starts[k] to starts[k + 1]. fields: names of the members'
     fields, in the order of their first appearance. members, keys and checksums (CRC32C of each record's bytes,
-    (records,) uint32) are None where the format has none or they weren't asked for.
+    (records,) uint32) are None where the format has none or they weren't asked for. blocks: of a compressed file, whose
+    starts are places in its text; None for others.
     """
 
     starts: NDArray[np.uint64]
@@ -77,6 +95,7 @@ class ShardScan:
     members: Members | None = None
     keys: tuple[str, ...] | None = None
     checksums: NDArray[np.uint32] | None = None
+    blocks: TextBlocks | None = None
 
 
 class Scanner(Protocol):

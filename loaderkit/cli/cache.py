@@ -17,6 +17,7 @@ from loaderkit.formats._index.direct_spans import readable_spans
 from loaderkit.formats._index.find import find_index
 from loaderkit.formats._index.record_index import RecordIndex
 from loaderkit.formats._index.shard_set import ShardSet
+from loaderkit.formats._index.text_ranges import readable_ranges
 
 from .exit_status import UsageError
 from .open_source import named_data, shown_name, usage_errors
@@ -113,7 +114,7 @@ def _spans(index: RecordIndex, ranges: RangeReader, cache: Cache) -> CachedSpans
 
 def _fetch(shards: ShardSet, index: RecordIndex, cache: Cache, wanted: Any, advance: Any) -> None:
     """Puts the chunks of these records into the cache; some may be left."""
-    ranges = shards.open(ShardCheck(index))
+    ranges = readable_ranges(index, shards.open(ShardCheck(index)))
     with contextlib.closing(ranges), contextlib.closing(_spans(index, ranges, cache)) as spans:
         # An eviction leaves a twentieth free, so that a set that is larger would push its own chunks out.
         share = spans.share()

@@ -29,7 +29,7 @@ from .open_source import PIPE, shown_name
 
 _WORKER_TRACEBACK = "Traceback of the worker"  # what the note of an error begins with that has one
 # Formats whose writers only append, so that a pipe takes each record when it is written; of others it takes the file.
-STREAMED = frozenset(("tar", "tfrecord", "jsonl"))
+STREAMED = frozenset(("tar", "tfrecord", "jsonl", "jsonl.zst"))
 
 
 def format_of_target(name: str) -> str | None:
@@ -60,6 +60,10 @@ def write_file(
     the format can't hold.
     """
     check_new(path, overwrite=overwrite)
+    if registry.of_name(form.name).beside:
+        raise UsageError(
+            f"--to: expected a format of one file, got {form.name}; write it by lk.write(records, path)"
+        )
     with data_errors():
         if worker_count is None:
             files, records = files_for(form, records, drop=False)

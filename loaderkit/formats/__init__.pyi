@@ -6,6 +6,7 @@ from .format import Format as Format
 from .grouped_rows import GroupedRowsDataSource as GroupedRowsDataSource
 from .joined_files import JoinedFilesDataSource as JoinedFilesDataSource
 from .lmdb import LmdbDataSource as LmdbDataSource
+from .mds import MdsDataSource as MdsDataSource
 from .registry import register as register
 from .tables.arrow import ArrowDataSource as ArrowDataSource
 from .tables.parquet import ParquetDataSource as ParquetDataSource

@@ -44,6 +44,14 @@ def _begins_json_lines(begin: bytes) -> bool:
     return _begins_text(begin).lstrip()[:1] in ("{", "[")
 
 
+def _of_mds(index: str) -> bool:
+    try:
+        with open(index, "rb") as file:
+            return b'"mds"' in file.read(1 << 16)  # each shard has its format in the first line or two
+    except OSError:
+        return False
+
+
 # In the order in which the first bytes of a file are looked at; a text that none of all formats knows is of "lines".
 FORMATS = (
     Format(
@@ -98,21 +106,34 @@ FORMATS = (
         writer="loaderkit.formats.text.json_lines_writer:JsonLinesWriting",
     ),
     Format(
+        name="jsonl.zst",
+        extensions=("jsonl.zst", "ndjson.zst"),
+        source="loaderkit.formats.text.json_lines:JsonLinesDataSource",
+        scanner="loaderkit.formats.text.line_scanner:JsonLinesFormat",
+        writer="loaderkit.formats.text.json_lines_writer:CompressedJsonLinesWriting",
+    ),
+    Format(
+        name="jsonl.gz",
+        extensions=("jsonl.gz", "ndjson.gz"),
+        source="loaderkit.formats.text.json_lines:JsonLinesDataSource",
+        scanner="loaderkit.formats.text.line_scanner:JsonLinesFormat",
+    ),
+    Format(
         name="lines",
-        extensions=("txt",),
+        extensions=("txt", "txt.zst", "txt.gz"),
         begins=lambda begin: bool(_begins_text(begin)),
         source="loaderkit.formats.text.lines:LinesDataSource",
         scanner="loaderkit.formats.text.line_scanner:LinesFormat",
     ),
     Format(
         name="csv",
-        extensions=("csv",),
+        extensions=("csv", "csv.zst", "csv.gz"),
         source="loaderkit.formats.text.csv:CsvDataSource",
         scanner="loaderkit.formats.text.csv_rows:CsvFormat",
     ),
     Format(
         name="tsv",
-        extensions=("tsv",),
+        extensions=("tsv", "tsv.zst", "tsv.gz"),
         source="loaderkit.formats.text.csv:CsvDataSource",
         scanner="loaderkit.formats.text.csv_rows:CsvFormat",
         options={"delimiter": "\t"},
@@ -122,6 +143,20 @@ FORMATS = (
         extensions=("tokens",),
         source="loaderkit.formats.tokens.source:TokenDataSource",
         writer="loaderkit.formats.tokens.writer:TokensWriting",
+    ),
+    Format(
+        name="megatron",
+        extensions=("idx",),
+        begins=lambda begin: begin.startswith(b"MMIDIDX\0\0"),
+        source="loaderkit.formats.tokens.source:open_megatron",
+        writer="loaderkit.formats.tokens.megatron_writer:MegatronWriting",
+        beside="bin",
+    ),
+    Format(
+        name="mds",
+        extensions=("mds", "mds.zstd", "mds.gz"),
+        folder=lambda path: _of_mds(os.path.join(path, "index.json")),
+        source="loaderkit.formats.mds:MdsDataSource",
     ),
     Format(
         name="lmdb",

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-_NAME = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*")
-_EXTENSION = re.compile(r"[a-z0-9_]+")
+_NAME = re.compile(r"[a-z0-9]+([_.][a-z0-9]+)*")
+_EXTENSION = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +18,7 @@ class Format:
 
     Args:
         name: in indexes, cards and `format=`, such as "tfrecord"; it never changes.
-        extensions: of its files, without a dot, in lower case.
+        extensions: of its files, without a dot in front, in lower case; of compressed ones both, such as "fa.gz".
         begins: whether a file that begins with these bytes, 4,096 or all that it has, is of this format; for files
             whose names say nothing.
         folder: whether the folder of this path is one data set of this format.
@@ -32,6 +32,8 @@ class Format:
         options: given to the source and the scanner, such as {"delimiter": "\\t"}.
         verify: options of the source with which it compares each record with the file's own checksum.
         one_file: whether a source reads one file or folder, and takes its path in place of a list.
+        beside: extension of a second file that the writer makes for each, at its path with this extension behind it.
+            Such a format is written to one file, not to a folder.
         remote: whether the source reads objects of servers, and takes storage_options.
 
     ValueError for a name or an extension of another form.
@@ -51,6 +53,7 @@ class Format:
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     verify: Mapping[str, Any] = field(default_factory=dict, hash=False)
     one_file: bool = False
+    beside: str = ""
     remote: bool = True
 
     def __post_init__(self) -> None:

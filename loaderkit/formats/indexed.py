@@ -31,6 +31,7 @@ from ._index.find import find_index
 from ._index.part_file import ScanOptions
 from ._index.record_index import RecordIndex
 from ._index.shard_set import ShardSet
+from ._index.text_ranges import readable_ranges
 from .known_files import other_format
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ class IndexedDataSource(Closing):
                 raise
             raise DataFormatError(f"{error}; {advice}") from error
         self._shard_check = ShardCheck(self._index)
-        self._ranges = shards.open(self._shard_check)
+        self._ranges = readable_ranges(self._index, shards.open(self._shard_check))
         spans = readable_spans(self._index)
         self._spans: SpanReader = (
             DirectSpans(spans, self._ranges, self._shard_check, always=self._compares)

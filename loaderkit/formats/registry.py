@@ -29,7 +29,15 @@ SNIFFED_BYTES = 4096  # of a file, enough for a header of every format and for a
 _SLOW_SECONDS = 10.0
 _ANY_TEXT = "lines"  # the format of a text that no other one knows, those of other packages included
 # Extension of a compressed file -> the program that unpacks it.
-_PROGRAM = {"tgz": "gunzip", "gz": "gunzip", "bz2": "bunzip2", "xz": "unxz", "zst": "unzstd", "lz4": "unlz4"}
+_PROGRAM = {
+    "tgz": "gunzip",
+    "gz": "gunzip",
+    "bz2": "bunzip2",
+    "xz": "unxz",
+    "zst": "unzstd",
+    "zstd": "unzstd",
+    "lz4": "unlz4",
+}
 _PART = re.compile(r"\[\d*:\d*\]$")
 _QUERY = re.compile(r"[?#].*$")
 _OBJECT_QUERY = re.compile(r"\?.*[=&].*$|#.*$")
@@ -143,11 +151,10 @@ def by_name(path: str, *, ask_packages: bool = True) -> Format | None:
 
     >>> by_name("s3://b/train.tfrecord-00000-of-00004").name, by_name("data.csv[0:10]").name
     ('tfrecord', 'csv')
-    >>> by_name("train-{000..012}.tar").name, by_name("train@64")
-    ('tar', None)
+    >>> by_name("train-{000..012}.tar").name, by_name("train@64"), by_name("train.csv.gz").name
+    ('tar', None, 'csv')
     """
-    extension = _extension(path)
-    return None if extension in _PROGRAM else of_extension(extension, ask_packages=ask_packages)
+    return of_extension(_extension(path), ask_packages=ask_packages)
 
 
 def of_bytes(begin: bytes) -> Format | None:
@@ -180,12 +187,13 @@ def of_folder(path: str) -> Format | None:
 
 
 def is_compressed(path: str, begin: bytes = b"") -> bool:
-    """Whether a file's name or its first bytes say that it is compressed.
+    """Whether a file's name or its first bytes say that it is compressed, and no format knows such files.
 
-    >>> is_compressed("a.tgz"), is_compressed("https://host/a.jsonl.gz?x=1"), is_compressed("a.tar")
+    >>> is_compressed("a.tgz"), is_compressed("https://host/a.tar.gz?x=1"), is_compressed("a.jsonl.gz")
     (True, True, False)
     """
-    return _extension(path) in _PROGRAM or compressed_by(begin) is not None
+    program = _program(path) is not None or compressed_by(begin) is not None
+    return program and by_name(path, ask_packages=False) is None
 
 
 def how_to_unpack(path: str) -> str:
@@ -196,8 +204,20 @@ def how_to_unpack(path: str) -> str:
 
     >>> how_to_unpack("x.tgz")
     'unpack it once: `gunzip x.tgz`'
+    >>> how_to_unpack("x.zst")
+    "unpack it once: `unzstd x.zst`; text by zstd or gzip is read as it is: give format='lines', 'jsonl' or 'csv'"
     """
-    return f"unpack it once: `{_PROGRAM.get(_extension(path), 'gunzip')} {path}`"
+    program = _program(path) or "gunzip"
+    text = "; text by zstd or gzip is read as it is: give format='lines', 'jsonl' or 'csv'"
+    return f"unpack it once: `{program} {path}`{text * _may_be_text(path)}"
+
+
+def _may_be_text(path: str) -> bool:
+    return _extension(path) in ("zst", "gz", "")
+
+
+def _program(path: str) -> str | None:
+    return _PROGRAM.get(_extension(path).rpartition(".")[2])
 
 
 def _extension(path: str) -> str:
@@ -207,7 +227,10 @@ def _extension(path: str) -> str:
         web = last.partition("://")[0].lower().endswith(("http", "https"))
         last = (_QUERY if web else _OBJECT_QUERY).sub("", last)
     last = _SHARD.sub("", last.rpartition("/")[2])
-    return last.rpartition(".")[2].lower() if "." in last else ""
+    stem, _, extension = last.lower().rpartition(".")
+    if extension in _PROGRAM and "." in stem:
+        return f"{stem.rpartition('.')[2]}.{extension}"
+    return extension if "." in last else ""
 
 
 def _known(key: str, known: dict[str, Format]) -> Format | None:

@@ -47,9 +47,9 @@ def write(
         records: a data source, a loader or another iterable, or a function that gives one. Bytes stay bytes, and the
             source of the format gives a dict back as it was, but see `format`.
         path: a folder that is made, or a file whose name ends as the format's do, such as "train.tfrecord".
-        format: "array_record", "tar", "tfrecord", "parquet", "arrow", "jsonl", or "tokens" for dicts of one array of
-            integers, documents of tokens; a file's name says it. TypeError that names a value that the format can't
-            hold.
+        format: "array_record", "tar", "tfrecord", "parquet", "arrow", "jsonl", "jsonl.zst", or for documents of tokens,
+            dicts of one array of integers, "tokens" and "megatron", a pair of files of which the first one is named; a
+            file's name says it. TypeError that names a value that the format can't hold.
         shards: number of files in the folder; file i of S has the records [i*n//S, (i+1)*n//S).
         shard_bytes: a file is ended where it has so many; 256 MB without `shards`.
         worker_count: that read and encode the records of a source; a generator is read here.

@@ -162,11 +162,11 @@ def test_a_set_of_one_file(loaderkit, records):
 
 def test_compressed_files(loaderkit, tmp_path):
     """The program that unpacks them is named; they aren't opened."""
-    ran = loaderkit("check", "--only", "training", tmp_path / "a.tgz", tmp_path / "b.jsonl.zst", "--json")
+    ran = loaderkit("check", "--only", "training", tmp_path / "a.tgz", tmp_path / "b.parquet.zst", "--json")
     found = json.loads(ran.out)["findings"]
     assert ran.status == 1
     assert [each["rule"] for each in found] == ["compressed", "compressed"]
-    assert found[1]["remedy"] == f"unpack it once: `unzstd {tmp_path}/b.jsonl.zst`"
+    assert found[1]["remedy"] == f"unpack it once: `unzstd {tmp_path}/b.parquet.zst`"
 
 
 def test_many_findings_are_cut(lint, loaderkit):

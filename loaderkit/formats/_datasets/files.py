@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +20,7 @@ from loaderkit.formats.tar.unpacking import ARCHIVES
 from loaderkit.sources import ConcatDataSource
 
 from .card import CARD
-from .find import TFDS_INFO, is_dataset, is_known_name, split_pattern
+from .find import SAVED, TFDS_INFO, is_dataset, is_known_name, split_pattern
 
 _PATTERN = re.compile(r"[*?{}\[\]]|@\d")
 _LISTED = 3  # names of a folder's files in an error, of each format
@@ -158,8 +159,11 @@ def files_in(folder: str) -> list[str]:
     """The data files of a folder, sorted; ValueError where it has none, or folders.
 
     Args:
-        folder: its path. Hidden files, indexes and what `lk.write` notes of a written folder are no data.
+        folder: its path. Hidden files, indexes and what `lk.write` notes of a written folder are no data; of one that
+            `save_to_disk` of Hugging Face wrote those that it lists are, which leaves its caches out.
     """
+    if os.path.isfile(state := os.path.join(folder, SAVED)):
+        return _saved_files(folder, state)
     data = sorted(
         (
             entry
@@ -186,6 +190,16 @@ def files_in(folder: str) -> list[str]:
             f"{os.path.join(folder, '*.tar')!r}"
         )
     return [entry.path for entry in data]
+
+
+def _saved_files(folder: str, state: str) -> list[str]:
+    try:
+        with open(state, "rb") as file:
+            return [os.path.join(folder, each["filename"]) for each in json.loads(file.read())["_data_files"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataFormatError(
+            f"{state}: expected the files of a data set that Hugging Face saved, got {type(error).__name__}: {error}"
+        ) from None
 
 
 def _begin(path: str, storage_options: Mapping[str, Any] | None) -> bytes:

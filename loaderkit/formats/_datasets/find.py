@@ -8,6 +8,7 @@ from .versions import Version, is_version, newest, parse_version
 
 DATA_DIR_VARIABLE = "LOADERKIT_DATA_DIR"
 TFDS_INFO = "dataset_info.json"
+SAVED = "state.json"  # lists the files of a data set that `save_to_disk` of Hugging Face wrote
 _FORMS = (
     'write for example "digits", "digits:1.*", "digits:1.0.2", or the path of a folder with a dataset.json'
 )
@@ -130,7 +131,9 @@ def _newest_in(folder: str, text: str, pattern: str | None) -> DatasetFolder:
 
 def _as_version(folder: str) -> DatasetFolder | None:
     for name, is_tfds in ((CARD, False), (TFDS_INFO, True)):
-        if os.path.isfile(os.path.join(folder, name)):
+        # Data sets of Hugging Face that were saved have a file of that name, too.
+        saved = is_tfds and os.path.isfile(os.path.join(folder, SAVED))
+        if os.path.isfile(os.path.join(folder, name)) and not saved:
             return DatasetFolder(os.path.abspath(folder), is_tfds)
     return None
 

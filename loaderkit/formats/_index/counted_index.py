@@ -50,6 +50,11 @@ class CountedIndex(RecordIndex):
         os.makedirs(self._folder, exist_ok=True)
         found = scan_shard(self._scanner, self._ranges, shard, _SPANS_ONLY, self._folder)
         part = SectionFile(found.part)
+        if "blocks" in part.header:
+            raise DataFormatError(
+                f"{self._set.shown[shard]}: expected a file that isn't compressed, as its index has only counts, got a "
+                "compressed one; make an index without --counts"
+            )
         part.check(["starts"])
         starts = part.sections["starts"]
         first, end = self.records_of(shard)

@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._base.canonical_json import canonical
+from loaderkit._codecs.gzip_points import WINDOW_BYTES
 from loaderkit.errors import DataFormatError
 
 from .key_order import KeyOrder
 from .layout import SectionFile, SectionShape, SectionWriter, smallest_unsigned
+from .record_index import PACKED
 
 CHUNK_BYTES = 1 << 20  # bytes of records in a chunk: a read of a server's 20 ms round trip at 50 MB/s
 MOST_FIELDS = 1 << 16  # a field's number has 16 bits
@@ -34,6 +36,9 @@ class Totals:
     fields: dict[str, int] = field(default_factory=dict)
     members: int = 0
     members_each: set[int | None] = field(default_factory=set)
+    texts: int = 0  # bytes of the text of shards of which some are compressed
+    blocks: list[int | None] = field(default_factory=list)  # of each shard, None of one that isn't compressed
+    windows: int = 0
     greatest: dict[str, int] = field(default_factory=dict)
     key_bytes: int = 0
     sections: set[str] | None = None
@@ -100,6 +105,9 @@ def _read_headers(parts: Sequence[str]) -> Totals:
         totals.members += header.get("member_count", 0)
         if header["records"]:
             totals.members_each.add(header.get("members_each"))
+        totals.texts += header["greatest_start"] if "blocks" in header else header["size"]
+        totals.blocks.append(header.get("blocks"))
+        totals.windows += header.get("windows", 0)
         totals.key_bytes += sum(shape.nbytes for shape in part.shapes if shape.name == "key")
     return totals
 
@@ -113,13 +121,16 @@ def _shard_identity(header: dict[str, Any]) -> str:
 
 
 def header_of(totals: Totals) -> dict[str, Any]:
-    records, nbytes = sum(totals.records), sum(totals.sizes)
+    packed = _is_packed(totals)
+    records, nbytes = sum(totals.records), totals.texts if packed else sum(totals.sizes)
     each = next(iter(totals.members_each)) if len(totals.members_each) == 1 else None
-    exact = {}
+    exact: dict[str, Any] = {}
     if totals.checksums is not None:
         exact["checksums_digest"] = f"sha256:{totals.checksums.hexdigest()[:32]}"
+    if packed:
+        exact["greatest_text"] = totals.greatest["greatest_text"]
     return exact | {
-        "kind": totals.kind,
+        "kind": totals.kind + (PACKED if packed else ""),
         "unit": totals.unit,
         "records": records,
         "shards": len(totals.records),
@@ -164,6 +175,15 @@ def _sections(totals: Totals) -> list[SectionShape]:
             for name in ("block", "size")
         ]
         sections.append(SectionShape("member_field", "<u2", (totals.members,)))
+    if _is_packed(totals):
+        blocks = sum(count or 0 for count in totals.blocks)
+        sections += [
+            SectionShape("block_end", "<i8", (shards,)),
+            SectionShape("block_bit", "<i8", (blocks + shards,)),
+            SectionShape("block_text", "<i8", (blocks + shards,)),
+            SectionShape("block_window", "<i8", (blocks,)),
+            SectionShape("window", "|u1", (totals.windows, WINDOW_BYTES)),
+        ]
     if "checksum" in present:
         sections.append(SectionShape("checksum", "<u4", (records,)))
     if "key" in present:
@@ -176,6 +196,10 @@ def _sections(totals: Totals) -> list[SectionShape]:
     return sections
 
 
+def _is_packed(totals: Totals) -> bool:
+    return any(count is not None for count in totals.blocks)
+
+
 def write_shards(writer: SectionWriter, totals: Totals) -> None:
     for name, each in shard_arrays(totals).items():
         writer.append(name, each)
@@ -185,7 +209,7 @@ def _write_records(
     writer: SectionWriter, parts: Sequence[str], totals: Totals, keys: KeyOrder | None
 ) -> None:
     names = writer.section_names
-    first_record = first_member = key_end = 0
+    first_record = first_member = key_end = blocks = windows = 0
     if "member_first" in names:
         writer.append("member_first", np.zeros(1, np.int64))
     for path, records in zip(parts, totals.records):
@@ -199,6 +223,16 @@ def _write_records(
             renumbered = np.array([totals.fields[name] for name in part.header["fields"]] or [0], np.uint16)
             writer.append("member_field", renumbered[sections["member_field"]])
             first_member += len(sections["member_field"])
+        if "block_end" in names:
+            whole = np.zeros(1, np.int64)  # a shard that isn't compressed has no blocks
+            writer.append("block_bit", sections.get("block_bit", whole))
+            writer.append("block_text", sections.get("block_text", whole))
+            if "blocks" in part.header:
+                rows = sections["block_window"]
+                writer.append("block_window", np.where(rows < 0, -1, rows + windows))
+                writer.append("window", sections["window"])
+                blocks, windows = blocks + len(rows), windows + len(sections["window"])
+            writer.append("block_end", np.array([blocks]))
         if keys is not None:
             writer.append("key_end", sections["key_end"] + key_end)
             keys.add(sections["key_hash"], first_record=first_record)

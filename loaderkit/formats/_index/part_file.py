@@ -97,6 +97,16 @@ def write_part(path: str, identity: PartIdentity, sample: bytes, scan: ShardScan
             "member_size": (scan.members.size, smallest_unsigned(header["greatest_size"])),
             "member_field": (scan.members.field, "<u2"),
         }
+    if scan.blocks is not None:
+        blocks = scan.blocks
+        header |= {"blocks": len(blocks.window), "windows": len(blocks.windows)}
+        header["greatest_text"] = int(np.diff(blocks.texts).max(initial=0))
+        arrays |= {
+            "block_bit": (blocks.bits, "<i8"),
+            "block_text": (blocks.texts, "<i8"),
+            "block_window": (blocks.window, "<i8"),
+            "window": (blocks.windows, "|u1"),
+        }
     if identity.options.checksums and scan.checksums is not None:
         arrays["checksum"] = (scan.checksums, "<u4")
         header["checksums_digest"] = hashlib.sha256(scan.checksums.astype("<u4").tobytes()).hexdigest()

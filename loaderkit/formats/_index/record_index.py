@@ -14,6 +14,12 @@ The sections of the file, for S shards, R records and M members:
     member_size    (M,) u4, u8      bytes
     member_field   (M,) uint16      place in `fields` of the header
     checksum       (R,) uint32      CRC-32C of the record's bytes
+    block_end      (S,) int64       blocks up to and with the shard, B in all, where some shard is compressed: its
+                                    starts are places in its text
+    block_bit, block_text           (B + S,) int64: block k of shard s is its bits [k + s] to [k + s + 1], and the bytes
+                                    of its text; a shard that isn't compressed has none
+    block_window   (B,) int64       row of `window`, -1 for a block that needs none
+    window         (W, 32768) u1    the text before a block
     key_end, key                    (R,) int64 and UTF-8: the records' keys
     key_hash, key_record            (R,) uint64 and int64: hashes of the keys, sorted, with their records
 
@@ -32,12 +38,17 @@ from numpy.typing import NDArray
 
 from loaderkit._base.block_checksums import damaged
 from loaderkit._codecs.checksums import data_crc32c, has_fast_crc32c
+from loaderkit._codecs.gzip_points import WINDOW_BYTES
+from loaderkit._codecs.scan import TextBlocks
 from loaderkit._source.fingerprint import KNOWN_TO_SOME_INDEXES, same_where_known
 from loaderkit._storage.range_reader import ObjectVersion
 from loaderkit.errors import FileChangedError
 
 from .check import shard_changed
 from .layout import SectionFile, torn
+
+# Behind the kind of an index with blocks: older versions so don't take it for one of theirs.
+PACKED = " compressed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +125,8 @@ class RecordIndex:
     data apart, where the index has it: digests of the records' `checksums`, where they can be compared here, or of the
     `samples` of an index of counts.
     shards: their number. shard_ends: (shards,) int64, the records up to and with each shard.
-    chunk_records: records of about 1 MiB. nbytes: the shards' bytes in all. counts: whether only the number of records
-    of each shard is known.
+    chunk_records: records of about 1 MiB. nbytes: the shards' bytes in all, unpacked. counts: whether only the number
+    of records of each shard is known.
     Safe for threads; a pickle holds the path, and the file is mapped again.
     """
 
@@ -124,7 +135,7 @@ class RecordIndex:
         self._file = file = SectionFile(path)
         header = file.header
         try:
-            self.kind: str = header["kind"]
+            self.kind: str = header["kind"].removesuffix(PACKED)
             self.unit: int = header["unit"]
             self.fields: tuple[str, ...] = tuple(header["fields"])
             self.digest: str = header["data_digest"]
@@ -177,6 +188,38 @@ class RecordIndex:
     def has_members(self) -> bool:
         """Whether it says where the members of each record lie."""
         return "member_block" in self._file.sections
+
+    @property
+    def has_blocks(self) -> bool:
+        """Whether some shards are compressed: records are then places in their text."""
+        return "block_end" in self._file.sections
+
+    @property
+    def greatest_text(self) -> int:
+        """Bytes of the largest block's text; only where `has_blocks`."""
+        found: int = self._file.header["greatest_text"]
+        return found
+
+    def blocks_of(self, shard: int) -> TextBlocks:
+        """The blocks of a shard, none of one that isn't compressed; only where `has_blocks`."""
+        sections = self._file.sections
+        ends = sections["block_end"]
+        begin, end = int(ends[shard - 1]) if shard else 0, int(ends[shard])
+        first, last = begin + shard, end + shard + 1
+        self._file.check_range("block_bit", first, last)
+        self._file.check_range("block_text", first, last)
+        self._file.check_range("block_window", begin, end)
+        return TextBlocks(
+            sections["block_bit"][first:last],
+            sections["block_text"][first:last],
+            sections["block_window"][begin:end],
+            sections["window"],
+        )
+
+    def window(self, row: int) -> bytes:
+        """The text before a block that begins within a member of gzip; row: of the block."""
+        self._file.check_range("window", row * WINDOW_BYTES, (row + 1) * WINDOW_BYTES)
+        return bytes(self._file.sections["window"][row])
 
     @property
     def has_keys(self) -> bool:

@@ -4,6 +4,7 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from loaderkit._base.canonical_json import digest
@@ -44,7 +45,7 @@ def made_of(
     """
     if isinstance(version, bool) or not isinstance(version, str | int | None):
         raise TypeError(f"version: expected a text, an int or None, got {version!r:.80}")
-    libraries = {name: str(getattr(import_module(name), "__version__", "")) for name in modules}
+    libraries = {name: _version_of(import_module(name)) for name in modules}
     text = FunctionText(functions, source) if version is None else None
     return {
         "source": version_of(source),
@@ -61,6 +62,11 @@ def made_of(
 
 
 WRITER = 1  # another one for a change that changes a byte of the files
+
+
+def _version_of(module: ModuleType) -> str:
+    # Python's module for zstd has that of the C library.
+    return str(getattr(module, "zstd_version", None) or getattr(module, "__version__", ""))
 
 
 def made_of_format(

@@ -29,7 +29,7 @@ from .shard_jobs import DONE, sync
 from .written_index import drop_index, write_index
 
 _log = logging.getLogger("loaderkit")
-_OF_A_SET = re.compile(r"\d{5,}-of-(\d{5,})\.(\w+)")
+_OF_A_SET = re.compile(r"\d{5,}-of-(\d{5,})\.([\w.]+)")
 
 
 def shard_names(count: int, extension: str) -> list[str]:
@@ -68,6 +68,15 @@ class WriteTarget:
         self._path, self._is_file, self._overwrite = os.path.abspath(path), is_file, overwrite
         self._allow, self._format, self._worker_count = allow, format_name, worker_count
         self._other_cpus = other_cpus
+        self._second = ""  # the second file, of a format that has one
+        if format_name is not None and (beside := registry.of_name(format_name).beside):
+            if not is_file:
+                raise ValueError(
+                    f"path: expected a file's name for the format {format_name}, which is two files, got the folder "
+                    f"{path!r}; write one such as all.{registry.of_name(format_name).extensions[0]}"
+                )
+            self._second = f"{os.path.splitext(self._path)[0]}.{beside}"
+            self._unfinished_second = f"{os.path.basename(self._path)}.{beside}"
         self.folder = self._path + ".partial"
 
     @contextlib.contextmanager
@@ -83,9 +92,11 @@ class WriteTarget:
         file = rf"\d{{5,}}-of-\d{{5,}}\.{re.escape(extension)}"
         if self._is_file:
             file = re.escape(os.path.basename(self._path))
-            ours += f"|{file}"
+            ours += f"|{file}(\\.\\w+)?" if self._second else f"|{file}"
         ours += f"|{index_names(file)}|{ATTEMPT_NAMES}"
         check_target(self._path, self._overwrite, is_file=self._is_file)
+        if self._second:
+            check_target(self._second, self._overwrite, is_file=True)
         os.makedirs(os.path.dirname(self._path), exist_ok=True)
         with locked_folder(self.folder):
             restore_folder(self._path, self._path)
@@ -125,8 +136,16 @@ class WriteTarget:
             write_list(list_path(self._path), dropped)
         paths = [os.path.join(self.folder, name) for name in names]
         index = os.path.basename(write_index(paths, self._format, self._worker_count))
-        made.delete(self.folder, keep=[*names, index])
+        seconds = [self._unfinished_second] if self._second else []
+        made.delete(self.folder, keep=[*names, *seconds, index])
         if self._is_file:
+            for second in seconds:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(
+                        self._path
+                    )  # the first file of another run never lies beside the second of this one
+                sync(os.path.join(self.folder, second))
+                os.replace(os.path.join(self.folder, second), self._second)
             beside = drop_index([self._path], self._format)
             os.replace(os.path.join(self.folder, names[0]), self._path)
             if index and beside:

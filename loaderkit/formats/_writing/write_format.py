@@ -106,9 +106,8 @@ def write_format(name: object) -> WriteFormat:
 def format_of_path(path: str) -> str | None:
     """The format that a file's extension says; None for a folder's path.
 
-    >>> format_of_path("train.tar"), format_of_path("train.feather"), format_of_path("train")
-    ('tar', 'arrow', None)
+    >>> format_of_path("train.jsonl.zst"), format_of_path("train.feather"), format_of_path("train")
+    ('jsonl.zst', 'arrow', None)
     """
-    _, dot, extension = os.path.basename(path).rpartition(".")
-    found = registry.of_extension(extension) if dot else None
+    found = registry.by_name(os.path.basename(path))
     return None if found is None or found.writer is None else found.name

@@ -27,7 +27,7 @@ class CsvDataSource(TextDataSource):
 
     The first row of each file names the columns, and all files have the same. A value may be in quotes, with
     delimiters, newlines and doubled quotes in it; a file with a quote in a value without quotes is refused. A row ends
-    in \n or \r\n. An empty line is no row. Compressed files are refused.
+    in \n or \r\n. An empty line is no row. Files may be compressed by zstd or gzip.
 
     Args:
         paths: names of files: paths or addresses, patterns, braces ("part-{000..146}.csv"), "part@64.csv", parts as

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._codecs.checksums import span_checksums
 from loaderkit._codecs.scan import Malformed, ReadAt, ShardScan
+from loaderkit._codecs.unpacked_text import scan_text
 
 from .line_scanner import BOM, line_starts, newlines
 
@@ -70,11 +70,14 @@ class CsvFormat:
         self, read: ReadAt, size: int, *, members: bool = True, keys: bool = False, checksums: bool = False
     ) -> ShardScan:
         """Where the rows lie that follow the header; Malformed where the file breaks the rule of quotes."""
-        ends = _RowEnds(self)
-        rows = line_starts(read, size, ends, empty_lines=False)
-        ends.check_end(size)
-        starts = rows[1:] if len(rows) > 1 else rows
-        return ShardScan(starts, checksums=span_checksums(read, starts) if checksums else None)
+
+        def starts(text: ReadAt, end: int | None) -> NDArray[np.uint64]:
+            ends = _RowEnds(self)
+            rows = line_starts(text, end, ends, empty_lines=False)
+            ends.check_end(int(rows[-1]))
+            return rows[1:] if len(rows) > 1 else rows
+
+        return scan_text(read, size, starts, checksums=checksums)
 
 
 class _RowEnds:

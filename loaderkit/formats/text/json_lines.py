@@ -53,7 +53,7 @@ def _decoded(text: str) -> Any:
 class JsonLinesDataSource(TextDataSource):
     r"""Records of JSON Lines files, a JSON value a line, as Python's json module reads them, in the order of the files.
 
-    An empty line is no record. Text is UTF-8. Compressed files are refused.
+    An empty line is no record. Text is UTF-8. Files may be compressed by zstd or gzip (docs/data.md).
 
     Args:
         paths: names of files: paths or addresses, patterns, braces ("part-{000..146}.jsonl"), "part@64.jsonl", parts as

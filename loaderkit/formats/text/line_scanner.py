@@ -6,8 +6,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._codecs.checksums import span_checksums
 from loaderkit._codecs.scan import Malformed, ReadAt, ShardScan, compressed_by
+from loaderkit._codecs.unpacked_text import scan_text
 
 # Bytes read at once. A window and its mask stay in a processor's cache; fewer bytes would take more calls of numpy.
 _WINDOW = 1 << 20
@@ -22,6 +22,8 @@ LineEnds = Callable[[bytes, int], NDArray[np.int64]]
 class LinesFormat:
     r"""Files of text, a record a line; an empty line is a record. A byte order mark of UTF-8 belongs to no record.
 
+    Files may be compressed by zstd or gzip: then places are those of the text.
+
     >>> data = b"one\r\n\nthree"
     >>> LinesFormat().scan(lambda at, length: data[at : at + length], len(data)).starts
     array([ 0,  5,  6, 11], dtype=uint64)
@@ -34,9 +36,13 @@ class LinesFormat:
     def scan(
         self, read: ReadAt, size: int, *, members: bool = True, keys: bool = False, checksums: bool = False
     ) -> ShardScan:
-        """Where the lines lie; Malformed where the file is compressed, or of UTF-16 or UTF-32."""
-        starts = line_starts(read, size, newlines, empty_lines=self._empty_lines)
-        return ShardScan(starts, checksums=span_checksums(read, starts) if checksums else None)
+        """Where the lines lie; Malformed where the file is of UTF-16 or UTF-32, or compressed by other programs."""
+        return scan_text(
+            read,
+            size,
+            lambda text, end: line_starts(text, end, newlines, empty_lines=self._empty_lines),
+            checksums=checksums,
+        )
 
 
 class JsonLinesFormat(LinesFormat):
@@ -60,12 +66,14 @@ def newlines(window: bytes, at: int) -> NDArray[np.int64]:
     return np.flatnonzero(np.frombuffer(window, np.uint8) == 10) + (at + 1)
 
 
-def line_starts(read: ReadAt, size: int, line_ends: LineEnds, *, empty_lines: bool) -> NDArray[np.uint64]:
+def line_starts(
+    read: ReadAt, size: int | None, line_ends: LineEnds, *, empty_lines: bool
+) -> NDArray[np.uint64]:
     """Where each line begins, and where the last one ends, (lines + 1,).
 
     Args:
-        read: gives the shard's bytes.
-        size: of the shard, in bytes.
+        read: gives the text's bytes.
+        size: of the text, in bytes; None where it ends where `read` gives no more.
         line_ends: called with each window, in order; the last line may end at `size` without being told.
         empty_lines: whether an empty line is one. Otherwise it belongs to the one before it, and those in front of the
             first line to none.
@@ -75,9 +83,11 @@ def line_starts(read: ReadAt, size: int, line_ends: LineEnds, *, empty_lines: bo
     """
     found = array("Q")
     at, begin, before = 0, 0, b""  # before: the last byte of the window before this one
-    while at < size:
-        window = read(at, min(_WINDOW, size - at))
+    while size is None or at < size:
+        window = read(at, _WINDOW if size is None else min(_WINDOW, size - at))
         if not window:
+            if size is None:
+                break
             raise Malformed(at, f"expected {size} bytes, got the end of the file", "the file is truncated")
         if not at:
             begin = _text_start(window)
@@ -90,9 +100,9 @@ def line_starts(read: ReadAt, size: int, line_ends: LineEnds, *, empty_lines: bo
             found.frombytes(begins.astype(np.uint64).tobytes())
         at += len(window)
         before = window[-1:]
-    if begin < size:
+    if begin < at:
         found.append(begin)
-    found.append(size)
+    found.append(at)
     return np.frombuffer(found, np.uint64)
 
 

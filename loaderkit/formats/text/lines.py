@@ -20,7 +20,7 @@ class LinesDataSource(TextDataSource):
     r"""Lines (str) of text files, without their ends, in the order of the files.
 
     A line ends in \n or \r\n; the last one of a file may end with it. An empty line is a record. A byte order mark of
-    UTF-8 is left out. Compressed files are refused.
+    UTF-8 is left out. Files may be compressed by zstd or gzip.
 
     Args:
         paths: names of files: paths or addresses, patterns, braces ("part-{000..146}.txt"), "part@64.txt", parts as

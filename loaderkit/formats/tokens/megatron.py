@@ -24,6 +24,7 @@ from .integers import Numbers, check_alike, in_memory, named_files, open_integer
 MAGIC = b"MMIDIDX\x00\x00"
 _HEAD = struct.Struct("<9sQBQQ")
 _DTYPES = {1: "u1", 2: "i1", 3: "<i2", 4: "<i4", 5: "<i8", 8: "<u2"}  # 6 and 7 are floats
+CODES = {np.dtype(name).str: code for code, name in _DTYPES.items()}
 _CHECKED_AT_ONCE = 1 << 20  # entries of a table, so that checking a table of any length takes 8 MB
 
 
@@ -49,6 +50,16 @@ def read_megatron(given: Any, access: FileAccess) -> tuple[list[str], Numbers, l
                 "files aren't of one data set, or one was truncated"
             )
     return data, tokens, [offsets for _, _, offsets in read]
+
+
+def megatron_head(dtype: np.dtype[Any], documents: int) -> bytes:
+    """The begin of an index.
+
+    Args:
+        dtype: of the tokens, whose name in little-endian order is a key of `CODES`.
+        documents: each of one sequence.
+    """
+    return _HEAD.pack(MAGIC, 1, CODES[dtype.newbyteorder("<").str], documents, documents + 1)
 
 
 def _indexes(given: Any) -> list[Any]:

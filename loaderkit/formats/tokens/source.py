@@ -297,6 +297,11 @@ class TokenDataSource:
         return f"TokenDataSource({len(self)} documents, {len(self._tokens)} tokens of {self.dtype}, {self.feature!r})"
 
 
+def open_megatron(paths: Any, **options: Any) -> TokenDataSource:
+    """The source of Megatron's files, as `TokenDataSource.from_megatron` makes it of the same arguments."""
+    return TokenDataSource.from_megatron(paths, **options)
+
+
 def _without_columns(
     files: list[str], tokens: Numbers, offsets: list[NDArray[Any]], feature: str, of_offsets: list[str]
 ) -> TokenDocuments:

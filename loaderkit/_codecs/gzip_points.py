@@ -1,0 +1,81 @@
+"""Places within a member of gzip from which it can be unpacked, found by the library indexed_gzip."""
+
+import io
+import struct
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderkit._base.system.optional_library import library
+
+from .scan import Malformed, ReadAt
+
+WINDOW_BYTES = 1 << 15  # of text that deflate refers back to
+# Text between two points: each has a window in the index, and a read unpacks half of it on average.
+_SPACING = 1 << 20
+# The library's own file: its name and version, flags, sizes of both files, spacing, window, number of points; of each
+# point its byte in the file and in the text, the bits of the byte before that belong to it, whether it has a window.
+_HEAD = struct.Struct("<5sBBQQIII")
+_POINT = np.dtype([("file", "<u8"), ("text", "<u8"), ("bits", "u1"), ("has_window", "u1")])
+
+
+def gzip_points(
+    read: ReadAt, begin: int, end: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
+    """Points in a member: their bits in the file, their places in its text, (n,) each, and windows, (n, 32768).
+
+    Args:
+        read: gives the file's bytes.
+        begin, end: of the member.
+    """
+    found = library("indexed_gzip", "large members of gzip need", "compressed")
+    written = io.BytesIO()
+    with found._IndexedGzipFile(  # the plain class: the other one has a buffer and a lock
+        fileobj=io.BufferedReader(_Member(read, begin, end), 1 << 20),
+        spacing=_SPACING,
+        window_size=WINDOW_BYTES,
+    ) as file:
+        file.build_full_index()
+        file.export_index(fileobj=written)
+    data = written.getbuffer()
+    name, version, _, _, nbytes, *_, count = _HEAD.unpack_from(data)
+    points = np.frombuffer(data, _POINT, count, _HEAD.size)
+    windows = np.frombuffer(data, np.uint8, offset=_HEAD.size + points.nbytes).reshape(-1, WINDOW_BYTES)
+    if (
+        (name, version) != (b"GZIDX", 1)
+        or not count
+        or points["has_window"].tolist() != [0] + [1] * (count - 1)
+    ):
+        raise Malformed(begin, "expected points of indexed_gzip as its version 1.10 writes them, got others")
+    bits = 8 * points["file"].astype(np.int64) - points["bits"] + 8 * begin
+    nothing = np.zeros(
+        (1, WINDOW_BYTES), np.uint8
+    )  # there is no text before the first point, and none is asked for
+    texts = points["text"].astype(np.int64)
+    kept = np.diff(texts, append=nbytes) > 0  # the last one may lie behind all text
+    return bits[kept], texts[kept], np.concatenate([nothing, windows])[kept]
+
+
+class _Member(io.RawIOBase):
+    """A member as a file of its own."""
+
+    def __init__(self, read: ReadAt, begin: int, end: int) -> None:
+        self._read, self._begin, self._size, self._at = read, begin, end - begin, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = (0, self._at, self._size)[whence] + offset
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        length = max(0, min(len(buffer), self._size - self._at))
+        data = self._read(self._begin + self._at, length) if length else b""
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)

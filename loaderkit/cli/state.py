@@ -141,8 +141,8 @@ def facts_of(state: State) -> dict[str, Any]:
     """
     length = state.sampler.get("num_records")
     # Where records are left out only their lists say how many indices an epoch has.
-    known = isinstance(length, int) and length > 0 and not state.exclusions
-    epoch = state.index // length if known else None
+    known = length if isinstance(length, int) and not state.exclusions else 0
+    epoch = state.index // known if known > 0 else None
     return {
         "step": state.step,
         "index": state.index,

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._base.extras import missing_library
 from loaderkit._base.numbers import at_least
+from loaderkit._base.system.optional_library import library
 from loaderkit.transforms import Map
 from loaderkit.transforms.known_tokenizer import KnownTokenizer, known_tokenizer
 
@@ -19,7 +19,26 @@ _GENERATION = re.compile(r"\{%-?\s*generation\s*-?%\}")  # as transformers looks
 
 
 @dataclass(frozen=True)
-class Encode(Map):
+class _ToTokens(Map):
+    tokenizer: Any
+    _: KW_ONLY
+    keep: Sequence[str] = ()
+
+    def _take_tokenizer(self, known: KnownTokenizer, own: set[str]) -> None:
+        if isinstance(self.keep, str) or own & {*self.keep}:
+            raise ValueError(f"keep: expected a list of names other than {sorted(own)}, got {self.keep!r}")
+        self._set(tokenizer=known, keep=tuple(self.keep))
+
+    def __call__(self, element: Any) -> Any:
+        return self.map(element)
+
+    def _made(self, element: Any, ids: Sequence[int], **more: Any) -> dict[str, Any]:
+        tokens = np.array(ids, np.min_scalar_type(self.tokenizer.size - 1))
+        return {"tokens": tokens, **more, **{name: _value(element, name, "keep") for name in self.keep}}
+
+
+@dataclass(frozen=True)
+class Encode(_ToTokens):
     """Tokens of the text of each record: a dict of `tokens`, an array (n,), and the fields to keep.
 
     The dtype is the smallest unsigned one for the vocabulary. A record's whole text is encoded, whatever truncation or
@@ -42,39 +61,24 @@ class Encode(Map):
     {'tokens': array([1, 0, 2], dtype=uint8), 'id': 7}
     """
 
-    tokenizer: Any
     field: str | None = "text"
     _: KW_ONLY
     append: str | int | None = None
     prepend: str | int | None = None
-    keep: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        known = _opened(self.tokenizer)
-        ids = {name: _id_of(known, name, getattr(self, name)) for name in ("append", "prepend")}
-        if isinstance(self.keep, str) or "tokens" in self.keep:
-            raise ValueError(f"keep: expected a list of names other than 'tokens', got {self.keep!r}")
-        self._set(tokenizer=known, keep=tuple(self.keep), **ids)
+        self._take_tokenizer(known := _opened(self.tokenizer), {"tokens"})
+        self._set(**{name: _id_of(known, name, getattr(self, name)) for name in ("append", "prepend")})
 
     def map(self, element: Any) -> dict[str, Any]:
         """The tokens of one record."""
         return self.map_many([element])[0]
 
-    def __call__(self, element: Any) -> dict[str, Any]:
-        return self.map(element)
-
     def map_many(self, elements: Sequence[Any]) -> list[dict[str, Any]]:
         """The tokens of many records, as of each alone; batches are faster."""
-        dtype = np.min_scalar_type(self.tokenizer.size - 1)
-        before, behind = ([] if one is None else [one] for one in (self.prepend, self.append))
-        found = self.tokenizer.encode([self._text(element) for element in elements])
-        return [
-            {
-                "tokens": np.array([*before, *ids, *behind], dtype),
-                **{name: _value(element, name, "keep") for name in self.keep},
-            }
-            for element, ids in zip(elements, found, strict=True)
-        ]
+        before, behind = ([] if one is None else [int(one)] for one in (self.prepend, self.append))
+        found = self.tokenizer.encode(list(map(self._text, elements)))
+        return [self._made(element, [*before, *ids, *behind]) for element, ids in zip(elements, found)]
 
     def _text(self, element: Any) -> str:
         text = element if self.field is None else _value(element, self.field, "field")
@@ -86,7 +90,7 @@ class Encode(Map):
 
 
 @dataclass(frozen=True)
-class Chat(Map):
+class Chat(_ToTokens):
     """Tokens of a chat by its template, and which of them the assistant wrote: `tokens` and `loss_mask`, bool (n,).
 
     The mask belongs to the tokens themselves; `PackedDataSource(..., loss="loss_mask", targets=True)` moves it to the
@@ -99,10 +103,7 @@ class Chat(Map):
         keep: names of fields of the record that the new one has, too.
     """
 
-    tokenizer: Any
     field: str = "messages"
-    _: KW_ONLY
-    keep: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         known = known_tokenizer(self.tokenizer)
@@ -116,25 +117,14 @@ class Chat(Map):
                 "tokenizer: expected a chat template with {% generation %} and {% endgeneration %} around what the "
                 "assistant says, got one without; add them to tokenizer.chat_template"
             )
-        if isinstance(self.keep, str) or {"tokens", "loss_mask"} & {*self.keep}:
-            raise ValueError(
-                f"keep: expected a list of names other than 'tokens' and 'loss_mask', got {self.keep!r}"
-            )
-        self._set(tokenizer=known, keep=tuple(self.keep))
+        self._take_tokenizer(known, {"tokens", "loss_mask"})
 
     def map(self, element: Any) -> dict[str, Any]:
         """The tokens and the mask of one chat."""
         found = self.tokenizer.object.apply_chat_template(
             _value(element, self.field, "field"), return_dict=True, return_assistant_tokens_mask=True
         )
-        return {
-            "tokens": np.array(found["input_ids"], np.min_scalar_type(self.tokenizer.size - 1)),
-            "loss_mask": np.array(found["assistant_masks"], bool),
-            **{name: _value(element, name, "keep") for name in self.keep},
-        }
-
-    def __call__(self, element: Any) -> dict[str, Any]:
-        return self.map(element)
+        return self._made(element, found["input_ids"], loss_mask=np.array(found["assistant_masks"], bool))
 
 
 def _value(record: Any, name: str, argument: str) -> Any:
@@ -172,15 +162,10 @@ def _of_file(path: str) -> Any:
         raise FileNotFoundError(
             f"tokenizer: expected a tokenizer.json or .model, got {path!r}, which is no file"
         )
-    library = "sentencepiece" if path.endswith(".model") else "tokenizers"
-    try:
-        if library == "sentencepiece":
-            import sentencepiece
-
-            return sentencepiece.SentencePieceProcessor(model_file=path)
-        import tokenizers
-    except ImportError as error:
-        raise missing_library(f"tokenizer {path!r} needs", library, "tokenizers") from error
+    needs = f"tokenizer {path!r} needs"
+    if path.endswith(".model"):
+        return library("sentencepiece", needs, "tokenizers").SentencePieceProcessor(model_file=path)
+    tokenizers = library("tokenizers", needs, "tokenizers")
     try:
         return tokenizers.Tokenizer.from_file(path)
     except Exception as error:  # it raises no other class

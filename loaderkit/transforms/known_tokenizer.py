@@ -69,7 +69,7 @@ def is_tokenizer(value: Any) -> bool:
 
 
 def known_tokenizer(value: Any) -> KnownTokenizer | None:
-    """What is known of a tokenizer of tokenizers, transformers, tiktoken or sentencepiece; None for anything else.
+    """What is known of a tokenizer of tokenizers, tiktoken, sentencepiece, or a fast one of transformers; else None.
 
     Args:
         value: any object.
@@ -108,7 +108,8 @@ def _of_sentencepiece(value: Any) -> tuple[bytes, int]:
 
 _KINDS: dict[tuple[str, str], Callable[[Any], tuple[bytes, int]]] = {
     ("tokenizers", "Tokenizer"): _of_tokenizers,
-    ("transformers", "PreTrainedTokenizerBase"): _of_transformers,
+    ("transformers", "PreTrainedTokenizerFast"): _of_transformers,
+    ("transformers", "TokenizersBackend"): _of_transformers,  # its name from version 5 on
     ("tiktoken", "Encoding"): _of_tiktoken,
     ("sentencepiece", "SentencePieceProcessor"): _of_sentencepiece,
 }

@@ -63,6 +63,31 @@ def mapped(function, path, **options):
     return lk.offline.map_shards(function, range(40), path, **options)
 
 
+def test_a_corpus_is_tokenised_on_hosts(tmp_path):
+    """With the bytes of one machine; another tokenizer doesn't go on with a run's shards."""
+    words = pytest.importorskip("tokenizers")
+
+    def encode(*known):
+        vocabulary = {word: number for number, word in enumerate(("?", *known))}
+        made = words.Tokenizer(words.models.WordLevel(vocabulary, "?"))
+        made.pre_tokenizer = words.pre_tokenizers.Whitespace()
+        return lk.interop.tokenizers.Encode(made, None)
+
+    texts, one = [f"a text of {number % 3} words" for number in range(40)], encode("a", "of", "2")
+    how = {"format": "tokens", "shards": 4}
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    lk.offline.map_shards(one, texts, whole, **how)
+    lk.write(lk.MapDataSource(texts, one), tmp_path / "written", **how)
+    assert files(tmp_path / "written") == files(whole)
+    dying = PlainCluster(how={"die": 3})
+    with pytest.raises(ClusterError):
+        lk.offline.map_shards(one, texts, killed, cluster=dying, **how)
+    with pytest.raises(ResumeMismatchError, match=r"tokenizer: function\.tokenizer: 'tokenizers of 4 ids"):
+        lk.offline.map_shards(encode("a", "text"), texts, killed, **how)
+    lk.offline.map_shards(one, texts, killed, **how)
+    assert files(killed) == files(whole)
+
+
 def test_files_and_what_says_that_they_are_done_are_those_of_one_machine(tmp_path):
     """Also those of bad records; an error arrives with class, record and shard, the first in the order of shards."""
 

@@ -49,12 +49,9 @@ class Sampled:
         match self.word:
             case "sequential":
                 return source, lk.SequentialSampler(count, seed=SEED)
-            case "chunk":
-                return source, lk.ChunkSampler(count, chunk=by, window=2, seed=SEED, **often)
-            case "lanes":
-                return source, lk.ChunkSampler(
-                    count, chunk=by, window=1, lanes=2, batch=4, seed=SEED, **often
-                )
+            case "chunk" | "lanes":
+                how = {"window": 2} if self.word == "chunk" else {"window": 1, "lanes": 2, "batch": 4}
+                return source, lk.ChunkSampler(count, chunk=by, seed=SEED, **how, **often)
             case "sliced":
                 stop = None if self.epochs is None else by + count * self.epochs
                 return source, lk.samplers.SliceSampler(

@@ -208,6 +208,26 @@ def test_chats_have_a_mask_of_what_the_assistant_says():
         assert (found["tokens"].dtype, found["loss_mask"].dtype) == (np.uint16, bool)
 
 
+def test_a_chat_trains_what_the_assistant_says():
+    """Packed with others: the targets that count are its tokens, but for the first of a row, and no others."""
+    tokenizer = of_transformers()
+    chats = [
+        {
+            "messages": [
+                {"role": "user", "content": f"Say {k}."},
+                {"role": "assistant", "content": f"It is {k}."},
+            ]
+        }
+        for k in range(6)
+    ]
+    chat = Chat(tokenizer)
+    pack = lk.Pack(64, window=6, feature="tokens", targets=True, loss="loss_mask", mask="counts")
+    with iter(lk.load(chats, num_epochs=1, operations=[chat, pack])) as it:
+        rows = list(it)
+    said = [tokenizer.decode(row["targets"][row["counts"]]) for row in rows]
+    assert sorted("".join(said).split("<eos>")[:-1]) == [f"It is {k}." for k in range(6)]
+
+
 def test_a_template_without_a_generation_part_is_an_error():
     without = TEMPLATE.replace("{% generation %}", "").replace("{% endgeneration %}", "")
     with pytest.raises(ValueError, match=r"expected a chat template with {% generation %}"):

@@ -1,4 +1,4 @@
-"""JSON Lines of 2,000 documents, pieces of 4,000 characters of Python's own sources, become files of tokens.
+"""JSON Lines of 4,000 documents, pieces of 4,000 characters of Python's own sources, become files of tokens.
 
 The tokenizer is a byte-level BPE of 8,192 tokens, trained on 2 MB of them. loaderkit: `lk.write` of a
 `lk.MapDataSource` with `Encode` in 32 shards, as `loaderkit convert --tokenizer` does, with checksums and `made.json`.
@@ -16,7 +16,7 @@ from typing import Any
 from benchmarks.benchmark import PER_SECOND, Benchmark, Bound, Metrics, Size, speedup
 from benchmarks.contender import Contender, ours
 
-DOCUMENTS, SMOKE, CHARACTERS, SHARDS = 2_000, 60, 4_000, 32
+DOCUMENTS, SMOKE, CHARACTERS, SHARDS = 4_000, 60, 4_000, 32
 ONE, TWO = ours(1), ours(2)
 DATASETS = Contender("datasets, 2 processes", "hf", 2)
 

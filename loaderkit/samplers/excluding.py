@@ -17,7 +17,7 @@ from loaderkit._order.stage_keys import STAGE_SHIFT
 
 from .bulk import BulkSampler
 from .mixed import MixedSampler
-from .optional import endless_of, indices_of, next_uses_of, positions_of, reads_of, within
+from .optional import endless_of, indices_of, next_uses_of, positions_of, within
 from .protocol import (
     ENDLESS,
     Sampler,
@@ -195,25 +195,6 @@ class ExcludingSampler(BulkSampler):
                 whichs.append(which)
                 found.append(indices)
         return within(np.concatenate(whichs), np.concatenate(found), start, stop)
-
-    @property
-    def reads_of(self) -> Callable[..., tuple[Int64Array, Int64Array]]:
-        """`reads_of(record_keys, spans)`, as `samplers.optional.reads_of` says; not of draws."""
-        if isinstance(self.sampler, WeightedSampler):
-            raise AttributeError("reads_of: an ExcludingSampler has it for a sampler of epochs")
-        return self._reads_of
-
-    def _reads_of(
-        self, record_keys: npt.ArrayLike, spans: Sequence[tuple[int, int]]
-    ) -> tuple[Int64Array, Int64Array]:
-        keys = np.asarray(record_keys, np.int64)
-        counts, last = np.zeros(keys.shape, np.int64), np.full(keys.shape, -1)
-        for part, end in zip(self._parts, [*self._firsts[1:], self._limit], strict=True):
-            own = [(max(start, part.begin.ordinal), min(stop, end)) for start, stop in spans]
-            read, latest = cast(_Ranks, part).reads_of(keys, [each for each in own if each[0] < each[1]])
-            counts += read
-            np.maximum(last, latest, out=last)
-        return counts, last
 
     def epochs_of(self, indices: Int64Array) -> Int64Array:
         """The epoch of the other sampler that each index is in, (n,) int64; -1 for draws."""
@@ -416,20 +397,6 @@ class _Ranks:
         which, found = indices_of(self.order.endless, keys, int(low[0]), int(high[0]) + 1)
         left = ~_among(self.listed().gone, keys[which])
         return which[left], self.indices_at(found[left])
-
-    def reads_of(self, keys: Int64Array, spans: Sequence[tuple[int, int]]) -> tuple[Int64Array, Int64Array]:
-        ends = (
-            self.in_order(np.array([[start, stop - 1] for start, stop in spans], np.int64).ravel())
-            if spans
-            else _NONE
-        )
-        within_order = [(low, high + 1) for low, high in ends.reshape(-1, 2).tolist()]
-        counts, last = reads_of(self.order.endless, keys, within_order)
-        gone = _among(self.listed().gone, keys)
-        counts[gone], last[gone] = 0, -1
-        here = np.flatnonzero(counts)
-        last[here] = self.indices_at(last[here])
-        return counts, last
 
     def begin_at(self, index: int) -> Begin:
         if index >= self.limit:  # what has ended stays so

@@ -31,7 +31,7 @@ from . import mixture_arguments as arguments
 from .bulk import BulkSampler
 from .component_keys import ComponentKeys
 from .mixture_arguments import StagedWeights
-from .optional import epochs_of, indices_of, reads_of, within
+from .optional import epochs_of, indices_of, within
 from .protocol import (
     ENDLESS,
     Sampler,
@@ -341,47 +341,6 @@ class MixedSampler(BulkSampler):
                 whichs.append(which)
                 found.append(self._lanes.indices_of(run.turns_of(name, ordinals), lanes))
         return within(np.concatenate(whichs), np.concatenate(found), start, stop)
-
-    def reads_of(
-        self, record_keys: npt.ArrayLike, spans: Sequence[tuple[int, int]]
-    ) -> tuple[Int64Array, Int64Array]:
-        """How often keys are read at the indices of spans, and the last of these, as `samplers.optional.reads_of`."""
-        keys = np.asarray(record_keys, np.int64)
-        counts, last = np.zeros(keys.shape, np.int64), np.full(keys.shape, -1)
-        whole, rest = [], []
-        for start, stop in spans:
-            stop = min(stop, self._limit)
-            # Where all lanes have read as far, each component's own indices up to there were read.
-            low, high = self._lanes.aligned(start, up=True), self._lanes.aligned(stop, up=False)
-            whole += [(low, high)] * (low < high)
-            rest += [(start, min(low, stop)), (max(high, low), stop)]
-        for start, stop in rest:
-            if start < stop:
-                which, indices = self.indices_of(keys, start, stop)
-                counts += np.bincount(which, minlength=keys.size)
-                np.maximum.at(last, which, indices)
-        before = [(self._counts(low), self._counts(high)) for low, high in whole]
-        for name, sampler in self.components.items():
-            own = [(low.get(name, 0), high.get(name, 0)) for low, high in before]
-            read, locals_ = reads_of(
-                sampler, keys - self.offsets[name], [each for each in own if each[0] < each[1]]
-            )
-            counts += read
-            here = np.flatnonzero(read)
-            last[here] = np.maximum(last[here], self._indices_at(name, locals_[here], whole))
-        return counts, last
-
-    def _indices_at(self, name: str, locals_: Int64Array, spans: Sequence[tuple[int, int]]) -> Int64Array:
-        """The index that reads each of a component's own, which lie within spans of whole batches of lanes."""
-        ordinals, lanes = np.divmod(locals_, self.lanes)
-        turns = np.full(ordinals.shape, -1)
-        for start, stop in spans:
-            for run, first, until in self._runs.between(*self._lanes.turns_around(start, stop)):
-                low, high = (run.taken_at(turn).get(name, 0) for turn in (first, until))
-                here = np.flatnonzero((ordinals >= low) & (ordinals < high))
-                if here.size:
-                    turns[here] = run.turns_of(name, ordinals[here])
-        return self._lanes.indices_of(turns, lanes)
 
     def epochs_of(self, indices: Int64Array) -> Int64Array:
         """The epoch of its component that each index is in, (n,) int64; -1 where its sampler doesn't say it."""

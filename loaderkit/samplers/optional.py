@@ -15,7 +15,7 @@ from loaderkit._order.matches import matches
 from loaderkit._order.permutation import MAX_RECORDS, Int64Array
 
 from .mixture_arguments import consecutive_offsets
-from .protocol import Sampler, defines, epoch_length_of, length_of, record_keys_of
+from .protocol import Sampler, defines, epoch_length_of, length_of, min_records_of, record_keys_of
 
 _SCANNED = 1 << 16  # indices of a sampler that is asked for all keys at once
 
@@ -183,7 +183,8 @@ def reads_of(
 ) -> tuple[Int64Array, Int64Array]:
     """How often each key is read at the indices of some spans, and the last of these, -1 for none; (n,) int64 each.
 
-    By `positions_of`, which is asked for the epochs at the ends of spans and one between; else by `indices_of`.
+    By `positions_of`, which is asked for the epochs at the ends of spans and one between; else by `indices_of`, for as
+    many indices at a time as there are records.
 
     Args:
         sampler: any.
@@ -195,15 +196,12 @@ def reads_of(
     (array([2, 3]), array([ 9, 11]))
     """
     keys = np.asarray(record_keys, np.int64)
-    if (own := _method(sampler, "reads_of")) is not None:
-        counts, last = own(keys, spans)
-        return counts, last
     counts, last = np.zeros(keys.shape, np.int64), np.full(keys.shape, -1)
     limit, each = length_of(sampler), epoch_length_of(sampler)
     spans = [(start, stop if limit is None else min(stop, limit)) for start, stop in spans]
     find = None if _method(sampler, "indices_of") is not None else positions_of(sampler)
     if find is None or each is None:
-        step = max(each or 0, _SCANNED)
+        step = max(min_records_of(sampler), _SCANNED)
         for start, stop in spans:
             for low in range(start, stop, step):
                 which, indices = indices_of(sampler, keys, low, min(low + step, stop))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -23,7 +23,6 @@ from .optional import (
     lanes_of,
     next_uses_of,
     part_lengths_of,
-    reads_of,
     window_of,
 )
 from .protocol import (
@@ -105,14 +104,6 @@ class SliceSampler(BulkSampler):
         stop = min(stop, self._limit)
         which, found = indices_of(self.sampler, record_keys, start + self.start, stop + self.start)
         return which, found - self.start
-
-    def reads_of(
-        self, record_keys: npt.ArrayLike, spans: Sequence[tuple[int, int]]
-    ) -> tuple[Int64Array, Int64Array]:
-        """How often keys are read at the indices of spans, and the last of these, as `samplers.optional.reads_of`."""
-        theirs = [(start + self.start, min(stop, self._limit) + self.start) for start, stop in spans]
-        counts, last = reads_of(self.sampler, record_keys, theirs)
-        return counts, np.where(last < 0, -1, last - self.start)
 
     def epochs_of(self, indices: Int64Array) -> Int64Array:
         """The epoch of the sampler that each index is in, (n,) int64."""

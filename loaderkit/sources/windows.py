@@ -11,14 +11,13 @@ from loaderkit._base.numbers import at_least
 from loaderkit._base.tree import StructureMismatch, flatten, map_leaves, typed_columns, unflatten
 from loaderkit._source.fingerprint import fingerprint_of
 from loaderkit._source.optional import CallAdvice, column_reader, many_reader, offered
-from loaderkit._source.origins import Origins, OriginsBelow, origins_of, records_with
 from loaderkit._source.protocol import read_records
 from loaderkit._source.record_key import check_key, check_keys, short_repr
 
 from .checked import require_methods
 
 
-class WindowDataSource(CallAdvice, OriginsBelow):
+class WindowDataSource(CallAdvice):
     """Windows of a source whose records follow each other in time: record k has `size` of them, stacked leaf by leaf.
 
     Args:
@@ -97,20 +96,6 @@ class WindowDataSource(CallAdvice, OriginsBelow):
             return map_leaves(lambda leaf: leaf.reshape(*keys.shape, *leaf.shape[1:]), made)
 
         return take
-
-    def origins(self, record_keys: ArrayLike) -> Origins:
-        """Where the records of windows are from."""
-        keys = self._source_keys(check_keys(record_keys, len(self), self))
-        return origins_of(self._source, keys.ravel()).of_rows(np.arange(keys.size) // self._size)
-
-    def records_with(
-        self, documents: NDArray[np.int64], corpus: str | None
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The windows over the source's records of documents."""
-        which, below = records_with(self._source, documents, corpus)
-        windows, rest = np.divmod(below[:, None] - np.arange(self._size) * self._stride, self._shift)
-        record, place = np.nonzero((rest == 0) & (windows >= 0) & (windows < self._count))
-        return which[record], windows[record, place]
 
     def fingerprint(self) -> dict[str, Any]:
         """The source's fingerprint, size, shift and stride."""

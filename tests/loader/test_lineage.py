@@ -298,7 +298,6 @@ SOURCES = {
         {"web": lk.ConcatDataSource({"c4": "abc", "cc": "de"}), "code": "fgh"}
     ),
     "without names": lambda path: lk.ConcatDataSource(["abc", "de"]),
-    "windows": lambda path: lk.sources.WindowDataSource(range(20), size=3, shift=2, stride=2),
     "chosen by a sampler": lambda path: lk.SubsetDataSource(
         range(30), SampledKeys(lk.IndexSampler(30, shuffle=True, seed=3), range(2, 21, 3))
     ),

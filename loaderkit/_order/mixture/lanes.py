@@ -45,18 +45,8 @@ class Lanes:
         """
         if self.count == 1:
             return start, stop
-        first, end = self.aligned(start, up=False), self.aligned(stop, up=True)
-        return first // self.count, end // self.count
-
-    def aligned(self, index: int, *, up: bool) -> int:
-        """The nearest index, not below or not above, before which all lanes have as many turns.
-
-        >>> Lanes(count=2, batch=4).aligned(5, up=True), Lanes(count=2, batch=4).aligned(5, up=False)
-        (8, 4)
-        """
-        if self.count == 1:
-            return index
-        return -(-index // self.batch) * self.batch if up else index // self.batch * self.batch
+        rows = self.batch // self.count
+        return start // self.batch * rows, -(-stop // self.batch) * rows
 
     def locals_of(self, ordinals: Int64Array, lanes: Int64Array | int) -> Int64Array:
         """The index in a component's own stream, whose lanes take turns, of each record of a lane."""

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from loaderkit._order.matches import matches
 from loaderkit._order.permutation import Int64Array
 from loaderkit.samplers.protocol import ShapedSampler
 
@@ -26,10 +25,10 @@ class StepReads(NamedTuple):
         """All at once."""
         yield self
 
-    def of_indices(self, indices: Int64Array) -> tuple[Int64Array, "StepReads"]:
-        """Where indices are read, of each read the place of its index among those that were asked for, ascending."""
-        which, at = matches(indices, self.indices)
-        return which, StepReads(*(column[at] for column in self))
+    def of_indices(self, indices: Int64Array) -> "StepReads":
+        """Those at some indices, which are distinct."""
+        here = np.isin(self.indices, indices)
+        return StepReads(*(column[here] for column in self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class WholeSteps:
     >>> steps = WholeSteps(step=2, index=8, steps=2, stride=4, group=2)
     >>> [reads.rows.tolist() for reads in steps.blocks(4)]
     [[0, 0, 1, 1], [0, 0, 1, 1]]
-    >>> steps.of_indices(np.array([3, 13]))[1]
+    >>> steps.of_indices(np.array([3, 13]))
     StepReads(steps=array([3]), rows=array([0]), indices=array([13]))
     """
 
@@ -63,10 +62,10 @@ class WholeSteps:
         begin, end = self.span
         size = max(1, most // self.stride) * self.stride
         for low in range(begin, end, size):
-            yield self.of_indices(np.arange(low, min(low + size, end)))[1]
+            yield self.of_indices(np.arange(low, min(low + size, end)))
 
-    def of_indices(self, indices: Int64Array) -> tuple[Int64Array, StepReads]:
-        """Where indices are read, of each read the place of its index among those that were asked for, ascending."""
+    def of_indices(self, indices: Int64Array) -> StepReads:
+        """Those at some indices, which are distinct and ascend."""
         begin, end = self.span
         here = np.flatnonzero((indices >= begin) & (indices < end))
         steps, places = np.divmod(indices[here] - begin, self.stride)
@@ -74,4 +73,4 @@ class WholeSteps:
             some, of = np.unique(steps, return_inverse=True)
             used = places < self.shaped.rows_of(begin + some * self.stride)[of]
             here, steps, places = here[used], steps[used], places[used]
-        return here, StepReads(self.step + steps, places // self.group, indices[here])
+        return StepReads(self.step + steps, places // self.group, indices[here])

@@ -153,12 +153,14 @@ class Lineage:
                 "until: expected a step, as the stream has no end, got None; say up to which to look"
             )
         _, keys = records_with(self._source, wanted.astype(np.int64), of.name)
-        found = self._documents(self._reads_of(np.unique(keys), at_least("start", start, 0), until))
+        parts = self._plan.reads(self._position, at_least("start", start, 0), until, strict=False)
+        found = self._documents(self._reads(np.unique(keys), parts))
         return found.take((found.corpus == of.name) & np.isin(found.document, wanted))
 
     def seen(self, step: int, path: str) -> dict[str | None, range]:
         """Writes how often each document was read before a step, and when last; gives the rows of each corpus."""
-        counter = _Counter(self, self._plan.reads(self._position, 0, step))
+        parts = self._plan.reads(self._position, 0, step)
+        counter = _Counter(self, self._plan.sampler, self._source, parts)
         corpora = corpora_of(self._source)
         total, rows, begin = sum(each.documents for each in corpora), {}, 0
         with _table(path, total) as write, progress_bar("documents", total) as advance:
@@ -197,21 +199,6 @@ class Lineage:
         planned = self._plain(record_keys_of(self._plan.sampler, self._lost))
         return np.unique(np.concatenate([planned, self.keys_at(np.concatenate([self._lost, *ends]))]))
 
-    @property
-    def finds_keys(self) -> bool:
-        """Whether where a key is read can be said without a look at each index."""
-        return finds_keys(self._plan.sampler)
-
-    @property
-    def sampler(self) -> Sampler:
-        """As it is planned."""
-        return self._plan.sampler
-
-    @property
-    def source(self) -> Any:
-        """That is read."""
-        return self._source
-
     def _blocks(self, steps: int | range) -> Iterator[StepReads]:
         if not isinstance(steps, range):
             start = at_least("step", steps, 0)
@@ -220,9 +207,6 @@ class Lineage:
             raise ValueError(f"step: expected a step, or a range of steps one behind the other, got {steps}")
         for part in self._plan.reads(self._position, steps.start, steps.stop):
             yield from part.blocks(_BLOCK)
-
-    def _reads_of(self, keys: Int64Array, start: int, until: int) -> StepReads:
-        return self._reads(keys, self._plan.reads(self._position, start, until, strict=False))
 
     def _reads(self, keys: Int64Array, parts: Sequence[WholeSteps | StepReads]) -> StepReads:
         """Where some of the steps read keys, which are sorted and distinct; by steps and rows."""
@@ -237,9 +221,8 @@ class Lineage:
         for part in parts:
             here = indices
             if isinstance(part, StepReads):
-                here = np.unique(part.indices[np.isin(self.keys_at(part.indices), keys)])
-            reads = part.of_indices(here)[1]
-            found.append(reads)
+                here = part.indices[np.isin(self.keys_at(part.indices), keys)]
+            found.append(part.of_indices(here))
         nothing = StepReads(*[self._lost[:0]] * 3)
         return StepReads(*map(np.concatenate, zip(nothing, *found)))
 
@@ -289,14 +272,17 @@ class _Counter:
 
     Args:
         lineage: of the stream.
+        sampler, source: that is planned, and what it reads.
         parts: the steps.
     """
 
-    def __init__(self, lineage: Lineage, parts: Sequence[WholeSteps | StepReads]) -> None:
-        self._lineage, self._parts = lineage, parts
+    def __init__(
+        self, lineage: Lineage, sampler: Sampler, source: Any, parts: Sequence[WholeSteps | StepReads]
+    ) -> None:
+        self._lineage, self._sampler, self._source, self._parts = lineage, sampler, source, parts
         whole = [part for part in parts if isinstance(part, WholeSteps)]
         self._passed: tuple[Int64Array, Int64Array] | None = None
-        if any(part.shaped is not None for part in whole) or not lineage.finds_keys:
+        if any(part.shaped is not None for part in whole) or not finds_keys(sampler):
             self._passed = self._pass()
             return
         self._spans: list[tuple[int, int]] = []
@@ -310,7 +296,7 @@ class _Counter:
 
     def of_documents(self, corpus: Corpus, documents: Int64Array) -> list[Int64Array]:
         """How often pieces of each were read, how many pieces it has, and the last step that read one, -1 for none."""
-        which, keys = records_with(self._lineage.source, documents, corpus.name)
+        which, keys = records_with(self._source, documents, corpus.name)
         if np.array_equal(which, np.arange(len(documents))):
             counts, last = self._of_keys(keys)
             return [counts, np.ones(len(documents), np.int64), last]
@@ -326,7 +312,7 @@ class _Counter:
         if self._passed is not None:
             counts, last = self._passed
             return counts[keys], last[keys]
-        counts, indices = reads_of(self._lineage.sampler, keys, self._spans)
+        counts, indices = reads_of(self._sampler, keys, self._spans)
         at: Any = 0 if len(self._firsts) == 1 else np.searchsorted(self._firsts, indices, "right") - 1
         last = np.where(indices < 0, -1, self._steps[at] + (indices - self._firsts[at]) // self._strides[at])
         if self._changed.size:
@@ -335,7 +321,7 @@ class _Counter:
         return counts, last
 
     def _pass(self) -> tuple[Int64Array, Int64Array]:
-        records = len(self._lineage.source)
+        records = len(self._source)
         counts, last = np.zeros(records, np.int64), np.full(records, -1)
         for part in self._parts:
             for reads in part.blocks(_BLOCK):

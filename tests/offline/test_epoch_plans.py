@@ -209,7 +209,7 @@ def test_after_the_last_epoch_all_count():
             rest_of(loader(**other), state)
 
 
-@pytest.mark.filterwarnings("ignore:exclude.*places in the rows are padding")
+@pytest.mark.filterwarnings("ignore:exclude.*their places in packed rows are padding")
 @pytest.mark.parametrize("mixing", [False, True])
 def test_an_epoch_that_begins_earlier_as_rows_are_left_out(tmp_path, mixing):
     """Indices pass over rows with nothing left: what was begun is known by the places that were read."""

@@ -23,6 +23,7 @@ from loaderkit._order.sharding import Sharding
 from loaderkit._source.record_key import short_repr
 
 from .epochs import EpochSampler, IndexSampler
+from .excluding import ExcludingSampler
 from .protocol import Sampler
 
 
@@ -103,6 +104,35 @@ class SpanSampler(EpochSampler):
             key = fold_arrays(of_epoch, np.array([span], np.uint64))
             places[here] = unpermute(record_keys[here] - first, None, self.spans[span], key) + first
         return places
+
+
+def has_spans(sampler: Sampler) -> bool:
+    """Whether a sampler is of spans.
+
+    >>> has_spans(SpanSampler([4, 3])), has_spans(IndexSampler(7))
+    (True, False)
+    """
+    return isinstance(sampler, SpanSampler)
+
+
+def spans_begun(sampler: Sampler, index: int) -> int | None:
+    """How many spans the indices before one have begun; None in a later epoch, and for a sampler that has no spans.
+
+    Args:
+        sampler: any; one without some records passes over these, so its places are behind its indices.
+        index: 0 to the sampler's length.
+
+    >>> [spans_begun(SpanSampler([4, 3]), index) for index in (0, 4, 5, 7)]
+    [0, 1, 2, None]
+    """
+    spans = sampler.sampler if isinstance(sampler, ExcludingSampler) else sampler
+    if not isinstance(spans, SpanSampler):
+        return None
+    epoch, place = divmod(index, spans.num_records)
+    if isinstance(sampler, ExcludingSampler):
+        _, epoch, place = sampler.begin_at(index)
+    firsts = np.cumsum([0, *spans.spans[:-1]])
+    return None if epoch else int(np.count_nonzero(firsts < place))
 
 
 def sampler_over(

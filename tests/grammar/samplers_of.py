@@ -61,8 +61,6 @@ class Sampled:
                 return source, lk.samplers.KeysSampler(
                     [(by * k + k * k) % count for k in range(count)], **shuffled
                 )
-            case "spans" if count > by:
-                return source, lk.samplers.SpanSampler([by, count - by], **shuffled)
             case "weighted":
                 many = None if self.epochs is None else count * self.epochs
                 weights = [k % 3 + 0.5 for k in range(count)]
@@ -83,6 +81,8 @@ class Sampled:
                 return source, Own(count, self.epochs)
             case "mixed" | "staged" | "of_lanes" | "named" if count > 2:
                 return self._mixed(source, count, shuffled)
+        if self.word == "spans" and count > by:
+            return source, lk.samplers.SpanSampler([by, count - by], **shuffled)
         return source, lk.IndexSampler(count, **shuffled)
 
     def _mixed(self, source: Any, count: int, shuffled: Any) -> tuple[Any, Any]:

@@ -95,6 +95,15 @@ def test_documents_of_a_block_list(tmp_path):
         lk.plan_packing(tmp_path / "lengths.npy", 4, exclude=listed)
 
 
+def test_plans_of_another_source(tmp_path):
+    texts = [np.arange(3), np.arange(2)]
+    lk.offline.measure(texts, len, tmp_path / "lengths.npy")
+    plan = lk.plan_packing(tmp_path / "lengths.npy", 4, epochs=2)
+    assert len(lk.PackedDataSource(texts, plan)) == 4
+    with pytest.raises(ValueError, match=r"plan: expected one of lengths of .*, got one of another source's"):
+        lk.PackedDataSource([np.arange(3), np.arange(3)], plan)
+
+
 def test_rows_are_full_and_near_each_other():
     """1,024 rows that follow one another are of few chunks, and few documents meet again in the next epoch."""
     lengths = np.random.default_rng(0).lognormal(6.4, 1, 40_000).astype(int) + 1
@@ -209,7 +218,7 @@ def test_after_the_last_epoch_all_count():
             rest_of(loader(**other), state)
 
 
-@pytest.mark.filterwarnings("ignore:exclude.*places in the rows are padding")
+@pytest.mark.filterwarnings("ignore:exclude.*their places in packed rows are padding")
 @pytest.mark.parametrize("mixing", [False, True])
 def test_an_epoch_that_begins_earlier_as_rows_are_left_out(tmp_path, mixing):
     """Indices pass over rows with nothing left: what was begun is known by the places that were read."""

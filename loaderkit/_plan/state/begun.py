@@ -8,12 +8,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from loaderkit._plan.seekable_plan import SeekablePlan, is_staged
-from loaderkit.samplers import Sampler
-from loaderkit.samplers.excluding import ExcludingSampler
-from loaderkit.samplers.spans import SpanSampler
+from loaderkit.samplers.spans import has_spans, spans_begun
 
 from .components import Fingerprint
 from .exclusions import restored_exclusions
@@ -34,9 +30,7 @@ def of_begun(saved: State, plan: SeekablePlan) -> tuple[State, Fingerprint, Fing
     """
     begun: int | dict[str, int] | None = None
     base = plan.sampler if plan.exclusions is None else plan.exclusions.sampler
-    if any(
-        isinstance(each, SpanSampler) for each in (base.components.values() if is_staged(base) else [base])
-    ):
+    if any(map(has_spans, base.components.values() if is_staged(base) else [base])):
         with contextlib.suppress(Exception):  # a state of another stream, which is refused
             begun = _begun_of_each(plan, saved)
     pairs = (saved.sampler, saved.source, plan.sampler_fingerprint, plan.source_fingerprint)
@@ -50,21 +44,10 @@ def _begun_of_each(plan: SeekablePlan, saved: State) -> int | dict[str, int] | N
     if saved.mixture is not None and plan.mixture is not None:
         plan = plan.restaged(saved.mixture, moved=False)
     if not is_staged(plan.sampler):
-        return _begun(plan.sampler, saved.index)
+        return spans_begun(plan.sampler, saved.index)
     taken = plan.sampler.taken(saved.index)
-    counts = {name: _begun(each, taken[name].records) for name, each in plan.sampler.components.items()}
+    counts = {name: spans_begun(each, taken[name].records) for name, each in plan.sampler.components.items()}
     return {name: count for name, count in counts.items() if count is not None}
-
-
-def _begun(sampler: Sampler, index: int) -> int | None:
-    spans = sampler.sampler if isinstance(sampler, ExcludingSampler) else sampler
-    if not isinstance(spans, SpanSampler):
-        return None
-    epoch, place = divmod(index, spans.num_records)
-    if isinstance(sampler, ExcludingSampler):  # whose indices pass over what is left out
-        _, epoch, place = sampler.begin_at(index)
-    firsts = np.cumsum([0, *spans.spans[:-1]])
-    return None if epoch else int(np.count_nonzero(firsts < place))
 
 
 def _cut(value: Any, begun: int | dict[str, int] | None) -> Any:

@@ -140,9 +140,9 @@ def facts_of(state: State) -> dict[str, Any]:
         state: of all processes.
     """
     length = state.sampler.get("num_records")
-    # Where records are left out only their lists say how many indices an epoch has.
-    known = isinstance(length, int) and length > 0 and not state.exclusions
-    epoch = state.index // length if known else None
+    epoch = state.index // length if isinstance(length, int) and length > 0 else None
+    if state.exclusions:
+        epoch = None  # only their lists say how many indices an epoch has
     return {
         "step": state.step,
         "index": state.index,

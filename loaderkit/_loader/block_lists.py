@@ -84,21 +84,13 @@ class BlockFolders:
         count, made = self._staged
         if count != len(self._packed):
             stages = {
-                each.stage: self._documents(source, name, self._union(name, digests, of_records=False))
+                each.stage: {name: keys} if name else keys
                 for (name, digests), each in self._packed.items()
+                for keys in [self._union(name, digests, of_records=False)]
             }
             made = StagedDataSource(source, stages)
             self._staged = len(self._packed), made
         return made
-
-    def _documents(self, source: Any, name: str, keys: Int64Array) -> Any:
-        whole = concatenated(source)
-        if not name or whole is None:
-            return keys
-        if whole.names is not None:
-            return {name: keys}
-        before = [*self._sources][: [*self._sources].index(name)]
-        return keys + sum(len(documents_of(self._sources[each])) for each in before)
 
     def _union(self, name: str, digests: tuple[str, ...], *, of_records: bool) -> Int64Array:
         """The keys of those of some lists that are of records, or else of documents, ascending."""
@@ -159,9 +151,9 @@ def block_folders_of(given: Any, sampler: Sampler, source: Any) -> BlockFolders 
                 f"exclude: expected a folder for each component, such as {{{sampler.names[0]!r}: 'blocked'}}, got "
                 f"{given!r:.80}"
             )
-        if whole is None or sampler.placed or {*(whole.names or sampler.names)} != {*sampler.names}:
+        if whole is None or sampler.placed or {*(whole.names or ())} != {*sampler.names}:
             raise TypeError("exclude: expected the source of a mixture that lk.mix made, got another one")
-        sources = dict(zip(whole.names or sampler.names, whole._sources, strict=True))
+        sources = dict(zip(whole.names or (), whole._sources, strict=True))
         samplers = sampler.components
     else:
         given, samplers = given if isinstance(given, Mapping) else {"": given}, {"": sampler}

@@ -53,10 +53,6 @@ class Exclusions:
             kept.append(ExclusionStage(index, lists, {}))
         return replace(self, stages=tuple(kept))
 
-    def with_stages(self, stages: tuple[ExclusionStage, ...]) -> "Exclusions":
-        """These with the stages of a state."""
-        return replace(self, stages=stages)
-
     def over(self, sampler: Sampler, changed: int | None) -> "Exclusions":
         """These of another order, which is the same before an index: begins behind it are to be computed anew."""
         stages = [
@@ -64,11 +60,6 @@ class Exclusions:
             for stage in self.stages
         ]
         return Exclusions(sampler, self.lists, tuple(stages))
-
-    def at(self, index: int) -> Lists:
-        """The lists that hold at an index."""
-        held = [stage.lists for stage in self.stages if stage.first_index <= index]
-        return held[-1] if held else {}
 
     def first_difference(self, other: tuple[ExclusionStage, ...]) -> int | None:
         """The first index at which other stages leave out other records; None if there is none."""

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -103,17 +102,12 @@ def _ids_of(given: Any) -> list[str | int]:
 
 def _of_ids(source: Any, ids: list[str | int], id_field: str, worker_count: int | None) -> NDArray[np.int64]:
     """The keys of the records that have the ids; each id is of one record."""
-    hashes = np.sort(np.array([_hash(each) for each in ids], np.uint64))
     of_id = {str(each): each for each in ids}  # a number in a file of ids is a text
     found: dict[str | int, list[int]] = {}
-    read = Map(_FieldOf(id_field))
-    for first, there in _pass(source, read, worker_count):
-        values = np.array([_hash(each) for each in there], np.uint64)
-        hits = np.flatnonzero(hashes.take(np.searchsorted(hashes, values), mode="clip") == values)
-        for hit in hits.tolist():
-            wanted = of_id.get(str(there[hit]))  # a hash may be of two ids
-            if wanted is not None:
-                found.setdefault(wanted, []).append(first + hit)
+    for first, there in _pass(source, Map(_FieldOf(id_field)), worker_count):
+        for place, value in enumerate(there):
+            if (wanted := of_id.get(str(value))) is not None:
+                found.setdefault(wanted, []).append(first + place)
     missing = [each for each in ids if each not in found]
     several = [each for each in ids if len(found.get(each, ())) > 1]
     for what, wrong in (("that a record has", missing), ("of one record each", several)):
@@ -129,16 +123,12 @@ def _of_ids(source: Any, ids: list[str | int], id_field: str, worker_count: int 
 def _where(source: Any, where: Callable[[Any], bool], worker_count: int | None) -> NDArray[np.int64]:
     if not callable(where):
         raise TypeError(f"where: expected a function of a record, got {where!r:.80}")
-    listed: list[int] = []
+    listed = [np.empty(0, np.int64)]
     for first, answers in _pass(source, Map(where), worker_count):
-        for place, answer in enumerate(answers):
-            if not isinstance(answer, bool | np.bool_):
-                raise TypeError(
-                    f"where: expected True or False, got {answer!r:.80} for record_key {first + place}"
-                )
-            if answer:
-                listed.append(first + place)
-    return np.array(listed, np.int64)
+        if (flags := np.asarray(answers)).dtype != np.bool_:
+            raise TypeError(f"where: expected True or False for each record, got {answers[0]!r:.80}")
+        listed.append(first + np.flatnonzero(flags))
+    return np.concatenate(listed)
 
 
 def _pass(source: Any, of_record: Map, worker_count: int | None) -> Iterator[tuple[int, list[Any]]]:
@@ -168,7 +158,3 @@ class _FieldOf:
         value = record[self.name]
         value = value.item() if isinstance(value, np.generic | np.ndarray) else value
         return value.decode() if isinstance(value, bytes) else value
-
-
-def _hash(of: str | int) -> int:
-    return int.from_bytes(blake2b(str(of).encode(), digest_size=8).digest(), "little")

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol, cast
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -149,7 +149,7 @@ class ExcludingSampler(BulkSampler):
         if not stages or stages[0][0].ordinal:
             stages = [(Begin(0, 0, 0), _nothing), *stages]
         if isinstance(sampler, WeightedSampler):
-            self._parts: list[_Stage] = [_Draws(begin, keys, sampler) for begin, keys in stages]
+            self._parts: list[_Ranks | _Draws] = [_Draws(begin, keys, sampler) for begin, keys in stages]
         else:
             order = _EpochOrder.of(sampler)
             self._parts = [_Ranks(begin, keys, order) for begin, keys in stages]
@@ -220,7 +220,7 @@ class ExcludingSampler(BulkSampler):
 
     def end_of(self, epoch: int) -> int:
         """The index behind an epoch."""
-        return self._parts[-1].first_of(epoch + 1)
+        return cast(_Ranks, self._parts[-1]).first_of(epoch + 1)
 
     @property
     def next_uses(self) -> Callable[..., Int64Array] | None:
@@ -255,7 +255,7 @@ class ExcludingSampler(BulkSampler):
     def __repr__(self) -> str:
         return f"{self.sampler!r} without some records from index {self._firsts[-1]} on"
 
-    def _stage_at(self, index: int) -> _Stage:
+    def _stage_at(self, index: int) -> _Ranks | _Draws:
         return self._parts[bisect_right(self._firsts, index) - 1]
 
     def _keys_of(self, places: Int64Array, indices: Int64Array) -> Int64Array:
@@ -271,20 +271,6 @@ class ExcludingSampler(BulkSampler):
             here = np.flatnonzero(numbers == number)
             keys[here] = self._parts[number].record_keys(indices[here])
         return keys
-
-
-class _Stage(Protocol):
-    """The indices from a stage's begin on, as if it were the last one."""
-
-    begin: Begin
-
-    @property
-    def limit(self) -> int: ...
-    def check_left(self) -> None: ...
-    def record_keys(self, indices: Int64Array) -> Int64Array: ...
-    def begin_at(self, index: int) -> Begin: ...
-    def ends_at(self, begin: Begin) -> bool: ...
-    def first_of(self, epoch: int) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -459,9 +445,6 @@ class _Draws:
 
     def begin_at(self, index: int) -> Begin:
         return Begin(index, 0, index)
-
-    def first_of(self, epoch: int) -> int:
-        raise TypeError("epoch(e): expected a sampler of epochs, got a WeightedSampler")
 
 
 def _among(ascending: Int64Array, keys: Int64Array) -> npt.NDArray[np.bool_]:

@@ -240,7 +240,7 @@ def test_a_state_needs_the_lists_that_hold_and_no_others(tmp_path: Path) -> None
         iter(loader_of("shuffled", tmp_path)).set_state(state)
     first.write_bytes(content)
     plain = lk.load(SOURCES["web"], shuffle=True, seed=2, batch_size=4)
-    with pytest.raises(CheckpointMismatchError, match="give exclude=folder"):
+    with pytest.raises(CheckpointMismatchError, match="give exclude= with their folders"):
         iter(plain).set_state(state)
 
 

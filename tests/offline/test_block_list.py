@@ -75,7 +75,7 @@ def test_other_arguments_have_errors_that_name_them(tmp_path: Path) -> None:
         lk.offline.block_list(RECORDS, tmp_path, keys=[3000], reason="a test")
     with pytest.raises(TypeError, match=r"ids: expected texts or ints, got 1\.5"):
         lk.offline.block_list(RECORDS, tmp_path, ids=[1.5], reason="a test")  # type: ignore[list-item]
-    with pytest.raises(TypeError, match="expected True or False, got 'page-0' for record_key 0"):
+    with pytest.raises(TypeError, match="expected True or False for each record, got 'page-0'"):
         lk.offline.block_list(RECORDS, tmp_path, where=lambda record: record["id"], reason="a test")
 
 

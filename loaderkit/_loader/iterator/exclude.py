@@ -5,13 +5,10 @@ from typing import Any
 from loaderkit._base.numbers import at_least
 from loaderkit._plan.position import Position
 from loaderkit._plan.seekable_plan import SeekablePlan
-from loaderkit._plan.state.exclusions import exclusion_fields
-from loaderkit._runtime.cluster.agreement import agree
 
 from .first_unread import first_unread
 from .reader import StreamReader
-
-_ADVICE = "All processes have to take lists between the same two steps, from folders with the same files."
+from .reweigh import agree_on_stages, change_from
 
 
 def exclude(reader: StreamReader[Position, SeekablePlan], from_step: Any, *, agrees: bool) -> int:
@@ -48,7 +45,7 @@ def exclude(reader: StreamReader[Position, SeekablePlan], from_step: Any, *, agr
             "are left, then take the lists"
         )
     if agrees:
-        agree_on_lists(after, position.step, index)
+        agree_on_stages(after, position.step, index)
     begin = index if changed is None else changed
     step = position.step
     if position.cursors is None:
@@ -56,39 +53,21 @@ def exclude(reader: StreamReader[Position, SeekablePlan], from_step: Any, *, agr
     if changed is None:
         return step
     reader.renew_executor()
-    if position.losses.ledger.last < changed:
-        reader.continue_with(after, there)
-    else:  # as where weights change: lost indices from there on read other records now
-        user = there if reader.user_position is position else reader.user_position
-        reader.go_to(user._replace(losses=user.losses.before(changed)), after)
+    change_from(reader, after, there, changed)
     return step
-
-
-def agree_on_lists(plan: SeekablePlan, step: int, index: int) -> None:
-    """Compares the lists between the processes that load together, with the step and index that they begin at.
-
-    Raises what `agree` raises. All processes have to call it.
-    """
-    store = plan.shard.store
-    if store is not None and store.processes > 1:
-        fields = {"step": str(step), "index": str(index), **exclusion_fields(plan)}
-        agree(store, "exclude", fields, advice=_ADVICE)
 
 
 def _first_index(
     reader: StreamReader[Position, SeekablePlan], plan: SeekablePlan, position: Position, from_step: Any
 ) -> int:
-    if from_step is None:
-        return first_unread(plan, position, reader.executor)
-    step = at_least("from_step", from_step, 0)
+    step = position.step if from_step is None else at_least("from_step", from_step, 0)
     if step < position.step:
         raise ValueError(
             f"from_step: expected a step that isn't taken yet, {position.step} or later, got {step}; what was handed "
             "out can't be left out any more"
         )
-    if plan.row_changing:
-        if step > position.step:
-            raise ValueError(plan.why_unknown("from_step"))
+    if step == position.step:
         return first_unread(plan, position, reader.executor)
+    plan.check_known("from_step")
     index = position.segments.index_of(step)
     return index if plan.stop is None else min(index, plan.stop)

@@ -26,9 +26,8 @@ from loaderkit._plan.state.state import State, merge
 from loaderkit._runtime.executors.executor import Executor
 from loaderkit.errors import StateError
 
-from .exclude import agree_on_lists
 from .first_unread import first_unread
-from .reweigh import agree_on_weights
+from .reweigh import agree_on_stages
 
 
 def merged(state: bytes | Sequence[bytes]) -> State:
@@ -76,13 +75,13 @@ def restored(
         check_ordinals(before, saved)
     check_present(plan, saved)
     if plan is not before and agrees:
-        agree_on_weights(plan, saved.step, saved.index)
+        agree_on_stages(plan, saved.step, saved.index)
     if (lists := waiting_lists(plan, saved)) is not None:
         if "exclude" in allow:
             check_all_cursors(saved, "the lists of records that are left out", "exclude")
             plan = plan.excluding_from(find_unread(plan), lists)
             if agrees:
-                agree_on_lists(plan, saved.step, saved.index)
+                agree_on_stages(plan, saved.step, saved.index)
         else:
             notices.append(
                 "the folders of exclude= have other lists than the saved run left out: it goes on as it was; "

@@ -6,13 +6,14 @@ from typing import Any
 from loaderkit._order.mixture.stages import MixtureStages, same_shares
 from loaderkit._plan.position import Position
 from loaderkit._plan.seekable_plan import SeekablePlan, is_staged
+from loaderkit._plan.state.exclusions import exclusion_fields
 from loaderkit._plan.state.mixture import mixture_fields
 from loaderkit._runtime.cluster.agreement import agree
 
 from .first_unread import first_unread
 from .reader import StreamReader
 
-_ADVICE = "All processes have to change the weights between the same two steps, to the same ones."
+_ADVICE = "All processes have to change weights and lists between the same two steps, to the same ones."
 
 
 def reweigh(reader: StreamReader[Position, SeekablePlan], weights: Mapping[str, Any], *, agrees: bool) -> int:
@@ -55,33 +56,40 @@ def reweigh(reader: StreamReader[Position, SeekablePlan], weights: Mapping[str, 
         else position.step + (first - index) // plan.batching.stride
     )
     if agrees:
-        agree_on_weights(after, position.step, index)
-    if _same_from(first, before, stages):
-        return step
-    if position.losses.ledger.last < first:
-        reader.continue_with(after, there)
-    else:
-        # The position was set back: indices from there on were lost with other weights, and read other records now. The
-        # elements of a lookahead have those losses, too, so they are taken again.
-        user = there if reader.user_position is position else reader.user_position
-        reader.go_to(user._replace(losses=user.losses.before(first)), after)
+        agree_on_stages(after, position.step, index)
+    if not _same_from(first, before, stages):
+        change_from(reader, after, there, first)
     return step
 
 
-def agree_on_weights(plan: SeekablePlan, step: int, index: int) -> None:
-    """Compares the weights between the processes that load together, with the step and index that they begin at.
+def change_from(
+    reader: StreamReader[Position, SeekablePlan], after: SeekablePlan, there: Position, first: int
+) -> None:
+    """Goes on with a plan that reads other records from an index on. there: the reader's position, as it has it."""
+    position = reader.position
+    if position.losses.ledger.last < first:
+        reader.continue_with(after, there)
+    else:
+        # The position was set back: indices from there on were lost in other stages, and read other records now. The
+        # elements of a lookahead have those losses, too, so they are taken again.
+        user = there if reader.user_position is position else reader.user_position
+        reader.go_to(user._replace(losses=user.losses.before(first)), after)
+
+
+def agree_on_stages(plan: SeekablePlan, step: int, index: int) -> None:
+    """Compares weights and lists between the processes that load together, with the step and index of a change.
 
     Raises what `agree` raises. All processes have to call it.
 
     Args:
-        plan: with the new weights.
+        plan: with the new weights or lists.
         step: the next one.
         index: its first, where operations keep the number of rows.
     """
     store = plan.shard.store
     if store is not None and store.processes > 1:
-        fields = {"step": str(step), "index": str(index), **mixture_fields(plan)}
-        agree(store, "mixture", fields, advice=_ADVICE)
+        said = {**mixture_fields(plan), **exclusion_fields(plan)}
+        agree(store, "mixture", {"step": str(step), "index": str(index), **said}, advice=_ADVICE)
 
 
 def _same_from(first: int, before: MixtureStages, after: MixtureStages) -> bool:

@@ -1,15 +1,18 @@
 """The exclusions in a state: what comes of them on a restore into a loader, and how processes compare them."""
 
-from collections.abc import Collection, Iterator
+from bisect import bisect_right
+from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 from loaderkit._base.canonical_json import canonical
-from loaderkit._order.exclusions import ExclusionStage
 from loaderkit._plan.exclusions import Lists
 from loaderkit._plan.seekable_plan import SeekablePlan, is_staged
 from loaderkit.errors import CheckpointMismatchError, StateError
 
 from .state import State
+
+_SHOWN = 3  # lists in an error
 
 
 def exclusion_fields(plan: SeekablePlan) -> dict[str, str]:
@@ -33,24 +36,22 @@ def restored_exclusions(own: SeekablePlan, saved: State, allow: Collection[str])
         return own
     present = {} if own.exclusions is None else own.exclusions.lists.present()
     components = own.sampler.components if is_staged(own.sampler) else {"": own.sampler}
-    needed = [*_held(saved)]
+    first = min(cursor[0] for cursor in saved.cursors.values())
+    held = max(0, bisect_right(saved.exclusions, first, key=lambda stage: stage.first_index) - 1)
     lacking = [
-        (name, digest)
-        for stage in needed
+        f"{digest} of {name!r}" if name else digest
+        for stage in saved.exclusions[held:]
         for name, digests in stage.lists.items()
-        if name in components
         for digest in digests
-        if digest not in present.get(name, ())
+        if name in components and digest not in present.get(name, ())
     ]
     if lacking or own.exclusions is None:
-        name, digest = lacking[0] if lacking else ("", "")
-        folder = f"exclude={{{name!r}: folder}}" if name else "exclude=folder"
         raise CheckpointMismatchError(
-            f"exclude: the saved run leaves out the records of {len(lacking)} lists that this loader lacks, the "
-            f"first of them {digest or 'any'}{f' of {name!r}' if name else ''}; give {folder} with the files of these "
-            "lists: a state needs them, also where other lists are to hold from here on"
+            f"exclude: expected the {len(lacking)} lists that the saved run leaves out from there on, got none of "
+            f"{', '.join(lacking[:_SHOWN])}; give exclude= with their folders: a state needs them, also where other "
+            "lists are to hold from here on"
         )
-    there = own.exclusions.with_stages(saved.exclusions)
+    there = replace(own.exclusions, stages=saved.exclusions)
     if "sampler" in allow and saved.sampler != own.sampler_fingerprint:
         there = there.over(there.sampler, -1)  # the begins are another sampler's
     try:
@@ -66,15 +67,6 @@ def waiting_lists(plan: SeekablePlan, saved: State) -> Lists | None:
     present = plan.exclusions.lists.present()
     last = saved.exclusions[-1].lists if saved.exclusions else {}
     return None if {**last} == {**present} else present
-
-
-def _held(saved: State) -> Iterator[ExclusionStage]:
-    """The stages that hold at a state's first cursor or behind it."""
-    first = min(cursor[0] for cursor in saved.cursors.values())
-    for place, stage in enumerate(saved.exclusions):
-        after = saved.exclusions[place + 1 : place + 2]
-        if not after or after[0].first_index > first:
-            yield stage
 
 
 def _field(name: str) -> str:

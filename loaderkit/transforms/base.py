@@ -38,6 +38,7 @@ class Transformation:
     _draws: ClassVar[bool] = False  # whether its function takes a generator
     # The user's operations that this one was made of, where the user's list isn't the loader's.
     _written: tuple[Any, ...] = ()
+    _mixes_rows: ClassVar[bool] = False  # whether it mixes rows of a batch, within groups of `group`
     _may_give_none: bool = False  # as in other libraries; else None is an error
     # The name that its generators follow from, in place of its number among the operations that draw.
     _drawn_as: str | None = None

@@ -33,8 +33,9 @@ def _shape_of(operation: Transformation) -> OperationShape:
     window = None
     if isinstance(operation, Window):
         window = WindowShape(operation.size, draws(operation), tuple(operation._identity().items()))
+    group = operation.group if operation._mixes_rows else 0  # type: ignore[attr-defined]
     return OperationShape(
-        _kind_of(operation), label_of(operation), window=window, show=partial(_shown, operation)
+        _kind_of(operation), label_of(operation), window=window, group=group, show=partial(_shown, operation)
     )
 
 

@@ -10,31 +10,48 @@ import numpy as np
 from loaderkit._base.numbers import true_or_false
 from loaderkit.transforms.base import Map, RandomMap
 
-from .arguments import choice, finite, interval, leaf_key, size_pair
+from .arguments import choice, finite, interval, size_pair
 from .decode import check_decoder
 from .decoders import Pixels, as_bytes, decode_jpeg, decode_other
 from .header import read_header
-from .leaf import with_leaf
+from .move import Move, scaled
 from .region import Region, central_region, random_region, reduction, turn_of
 from .resample import INTERPOLATIONS, averaged, resized
+from .targets import Targets
 
 
-class _Crop:
+class _Crop(Targets):
     """A crop of a picture that isn't decoded yet."""
 
     size: int | tuple[int, int]
     interpolation: str
-    key: Hashable
     decoder: str
     reduced: bool
     upright: bool
 
     def _check(self) -> None:
-        leaf_key(self.key)
+        self._check_places()
         size_pair("size", self.size)
         choice("interpolation", self.interpolation, INTERPOLATIONS)
         true_or_false("reduced", self.reduced)
         check_decoder(type(self).__name__, self.decoder, self.upright)
+
+    def _cropped_in(self, element: Any, choose: Callable[[int, int], Region]) -> Any:
+        """The element with a region of its encoded picture at the size."""
+
+        def change(data: Any) -> tuple[Pixels, Move]:
+            chosen: list[tuple[int, int, Region]] = []
+
+            def choose_once(height: int, width: int) -> Region:
+                chosen.append((height, width, choose(height, width)))
+                return chosen[0][2]
+
+            pixels = self._cropped(data, choose_once)
+            height, width, region = chosen[0]
+            part = (region.top, region.left, region.height, region.width)
+            return pixels, scaled((height, width), size_pair("size", self.size), self.interpolation, part)
+
+        return self._changed(element, change)
 
     def _cropped(self, data: Any, choose: Callable[[int, int], Region]) -> Pixels:
         """A region of an encoded picture at the size.
@@ -81,12 +98,13 @@ class DecodeRandomResizedCrop(_Crop, RandomMap):
         ratio: smallest and largest width / height of the part.
         interpolation: "linear", the fastest with good quality; "area", which takes means wherever it shrinks
             (antialiased); "cubic"; "nearest".
-        key: the picture's place in an element: a dict's key, a position in a tuple or list, or the name of a field;
-            None where the element is the picture. Other leaves aren't changed.
+        key: the picture's place in an element: a dict's key, a position, the name of a field, or a path of these as a
+            tuple; None where the element is the picture. Other leaves aren't changed.
         decoder: for JPEGs, "opencv" or "simplejpeg", which stops below the crop and is faster. Their pixels may differ,
             which is another stream, so a decoder that isn't installed is an ImportError and isn't replaced.
         reduced: False decodes at full size and takes means, of the same parts: slower, slightly sharper.
         upright: True turns the picture as EXIF says, False takes the pixels as stored.
+        boxes, masks, keypoints, labels: places of what moves with it, by keyword; see docs/images.md.
 
     >>> import cv2
     >>> jpeg = cv2.imencode(".jpg", np.zeros((300, 400, 3), np.uint8))[1].tobytes()
@@ -116,7 +134,7 @@ class DecodeRandomResizedCrop(_Crop, RandomMap):
         def choose(height: int, width: int) -> Region:
             return random_region(height, width, scale=self.scale, ratio=self.ratio, rng=rng)
 
-        return with_leaf(element, self.key, lambda data: self._cropped(data, choose))
+        return self._cropped_in(element, choose)
 
 
 @dataclass(frozen=True)
@@ -128,11 +146,12 @@ class DecodeCenterCrop(_Crop, Map):
         fraction: the part's side divided by that of the largest part of this shape, 0 < fraction <= 1. 0.875 with size
             224 is the part that resizing the shorter side to 256 and cropping 224 gives.
         interpolation: as in `DecodeRandomResizedCrop`.
-        key: the picture's place in an element: a dict's key, a position in a tuple or list, or the name of a field;
-            None where the element is the picture. Other leaves aren't changed.
+        key: the picture's place in an element: a dict's key, a position, the name of a field, or a path of these as a
+            tuple; None where the element is the picture. Other leaves aren't changed.
         decoder: for JPEGs, "opencv" or "simplejpeg".
         reduced: False decodes at full size and takes means.
         upright: True turns the picture as EXIF says, False takes the pixels as stored.
+        boxes, masks, keypoints, labels: places of what moves with it, by keyword; see docs/images.md.
 
     >>> import cv2
     >>> jpeg = cv2.imencode(".jpg", np.zeros((300, 400, 3), np.uint8))[1].tobytes()
@@ -160,4 +179,4 @@ class DecodeCenterCrop(_Crop, Map):
         def choose(height: int, width: int) -> Region:
             return central_region(height, width, size=size, fraction=self.fraction)
 
-        return with_leaf(element, self.key, lambda data: self._cropped(data, choose))
+        return self._cropped_in(element, choose)

@@ -269,7 +269,9 @@ def test_rows_are_mixed_within_their_groups(kind):
             before = row - 1 if row > first else last - 1
             share = made[1][row, row]
             assert made[1][row, before] == pytest.approx(1 - share) and 0 <= share <= 1
-            assert made[0][row].mean() == pytest.approx(row * 10 * share + before * 10 * (1 - share), abs=1e-4)
+            assert made[0][row].mean() == pytest.approx(
+                row * 10 * share + before * 10 * (1 - share), abs=1e-4
+            )
             if kind is lki.CutMix:
                 assert set(np.unique(made[0][row])) <= {row * 10, before * 10}
 
@@ -328,7 +330,7 @@ def test_a_large_picture_is_cut_without_a_copy_of_it():
 
 
 def test_what_does_not_fit_is_named():
-    """Boxes, masks and labels of other shapes, channels and dtypes that an operation can't take, values without a mean."""
+    """Boxes, masks and labels of other shapes, channels and dtypes that OpenCV can't take, values without a mean."""
     one = element(picture())
     cases = [
         (one | {"boxes": np.zeros((2, 5))}, r"boxes: expected an array of numbers \(n, 4\), got float64"),

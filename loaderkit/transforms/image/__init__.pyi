@@ -1,8 +1,8 @@
 from .crops import DecodeCenterCrop as DecodeCenterCrop
 from .crops import DecodeRandomResizedCrop as DecodeRandomResizedCrop
 from .decode import Decode as Decode
-from .frames import CenterCrop as CenterCrop
-from .frames import Pad as Pad
+from .geometry import CenterCrop as CenterCrop
+from .geometry import Pad as Pad
 from .geometry import RandomCrop as RandomCrop
 from .geometry import RandomFlip as RandomFlip
 from .geometry import Resize as Resize

@@ -82,19 +82,17 @@ def filling(name: str, value: Any) -> None:
         finite(name, one)
 
 
-def interval(name: str, pair: Any, *, most: float) -> tuple[float, float]:
+def interval(name: str, given: Any, *, most: float) -> tuple[float, float]:
     """(low, high) with 0 < low <= high <= most; TypeError and ValueError name the argument.
 
     >>> interval("scale", (0.5, 2.0), most=1.0)
     Traceback (most recent call last):
     ValueError: scale: expected (low, high) with 0 < low <= high <= 1, got (0.5, 2.0)
     """
-    if not isinstance(pair, tuple | list) or len(pair) != 2:
-        raise TypeError(f"{name}: expected a pair (low, high), got {_short(pair)}")
-    low, high = finite(name, pair[0]), finite(name, pair[1])
+    low, high = pair(name, given)
     if not 0 < low <= high <= most:
         top = f" <= {most:g}" if math.isfinite(most) else ""
-        raise ValueError(f"{name}: expected (low, high) with 0 < low <= high{top}, got {_short(pair)}")
+        raise ValueError(f"{name}: expected (low, high) with 0 < low <= high{top}, got {_short(given)}")
     return low, high
 
 

@@ -36,25 +36,8 @@ class _Crop(Targets):
         true_or_false("reduced", self.reduced)
         check_decoder(type(self).__name__, self.decoder, self.upright)
 
-    def _cropped_in(self, element: Any, choose: Callable[[int, int], Region]) -> Any:
-        """The element with a region of its encoded picture at the size."""
-
-        def change(data: Any) -> tuple[Pixels, Move]:
-            chosen: list[tuple[int, int, Region]] = []
-
-            def choose_once(height: int, width: int) -> Region:
-                chosen.append((height, width, choose(height, width)))
-                return chosen[0][2]
-
-            pixels = self._cropped(data, choose_once)
-            height, width, region = chosen[0]
-            part = (region.top, region.left, region.height, region.width)
-            return pixels, scaled((height, width), size_pair("size", self.size), self.interpolation, part)
-
-        return self._changed(element, change)
-
-    def _cropped(self, data: Any, choose: Callable[[int, int], Region]) -> Pixels:
-        """A region of an encoded picture at the size.
+    def _cropped(self, data: Any, choose: Callable[[int, int], Region]) -> tuple[Pixels, Move]:
+        """A region of an encoded picture at the size, and how it moved.
 
         A region at least 2, 4 or 8 times as large as the size on both axes is moved to a grid of squares with sides of
         2, 4 or 8 pixels; its edges move by less than a pixel of the output. Each square becomes one pixel, by the
@@ -68,20 +51,23 @@ class _Crop(Targets):
         header = read_header(data)
         if header is None:
             pixels = decode_other(data, upright=self.upright)
-            region = choose(*pixels.shape[:2])
+            height, width = pixels.shape[:2]
+            region = choose(height, width)
             by = reduction(region, size)
-            pixels = averaged(region.divided(by, *pixels.shape[:2]).times(by).of(pixels), by)
-            return resized(pixels, size, self.interpolation)
+            pixels = averaged(region.divided(by, height, width).times(by).of(pixels), by)
+            return resized(pixels, size, self.interpolation), scaled(
+                (height, width), size, self.interpolation, region
+            )
         turn = turn_of(header.orientation if self.upright else 1)
         height, width = turn.swapped((header.height, header.width))
         region = choose(height, width)
-        by = reduction(region, size)
+        move, by = scaled((height, width), size, self.interpolation, region), reduction(region, size)
         region = turn.stored(region, height, width).divided(by, header.height, header.width)
         if self.reduced:
             pixels = decode_jpeg(data, header, region, by, decoder=self.decoder)
         else:
             pixels = averaged(decode_jpeg(data, header, region.times(by), 1, decoder=self.decoder), by)
-        return turn.upright(resized(pixels, turn.swapped(size), self.interpolation))
+        return turn.upright(resized(pixels, turn.swapped(size), self.interpolation)), move
 
 
 @dataclass(frozen=True)
@@ -134,7 +120,7 @@ class DecodeRandomResizedCrop(_Crop, RandomMap):
         def choose(height: int, width: int) -> Region:
             return random_region(height, width, scale=self.scale, ratio=self.ratio, rng=rng)
 
-        return self._cropped_in(element, choose)
+        return self._changed(element, lambda data: self._cropped(data, choose))
 
 
 @dataclass(frozen=True)
@@ -179,4 +165,4 @@ class DecodeCenterCrop(_Crop, Map):
         def choose(height: int, width: int) -> Region:
             return central_region(height, width, size=size, fraction=self.fraction)
 
-        return self._cropped_in(element, choose)
+        return self._changed(element, lambda data: self._cropped(data, choose))

@@ -17,6 +17,7 @@ from .move import Fill, Pixels, fill_of
 from .warps import Range, uniform
 
 _ORDERS = tuple(permutations(range(4)))
+_SAME = (1, 1, 1, 0)  # what each of these changes nothing by
 _ADJUST = (adjust.brightness, adjust.contrast, adjust.saturation, adjust.hue)
 _TRIES = 10  # as in torchvision; part of the stream
 
@@ -64,17 +65,14 @@ class ColorJitter(_OfPixels):
 
     def _ranges(self) -> list[tuple[float, float]]:
         factors = ("brightness", "contrast", "saturation")
-        return [
-            *(spread(name, getattr(self, name), around=1, least=0) for name in factors),
-            spread("hue", self.hue),
-        ]
+        made = [spread(name, getattr(self, name), around=1, least=0) for name in factors]
+        return [*made, spread("hue", self.hue)]
 
     def _drawn(self, pixels: Pixels, rng: np.random.Generator) -> Pixels:
         order = _ORDERS[int(rng.integers(len(_ORDERS)))]
-        ranges = self._ranges()
         drawn = [
-            None if low == high == (0 if place == 3 else 1) else uniform(rng, low, high)
-            for place, (low, high) in enumerate(ranges)
+            None if low == high == same else uniform(rng, low, high)
+            for (low, high), same in zip(self._ranges(), _SAME)
         ]
         adjust.colours(pixels)
         for place in order:
@@ -146,9 +144,8 @@ class GaussianBlur(_OfPixels):
         tall, wide = size_pair("kernel_size", self.kernel_size)
         sigma = uniform(rng, *self._sigma())
         try:
-            made = cv2.GaussianBlur(
-                np.ascontiguousarray(pixels), (wide, tall), sigma, borderType=cv2.BORDER_REFLECT_101
-            )
+            given, border = np.ascontiguousarray(pixels), cv2.BORDER_REFLECT_101
+            made = cv2.GaussianBlur(given, (wide, tall), sigma, borderType=border)
         except cv2.error as error:
             raise TypeError(f"OpenCV can't blur {pixels.dtype} of shape {pixels.shape}: {error}") from None
         return made.reshape(pixels.shape)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -22,12 +22,15 @@ Images = Pixels  # (rows, height, width) or (rows, height, width, channels)
 class _Mix(RandomMap):
     """What both share: groups of rows, of which each is mixed with the row before it, the first with the last."""
 
-    _mixes_rows: ClassVar[bool] = True
     key: Hashable
     labels: Hashable
     num_classes: int | None = None
     alpha: float = 1.0
     group: int = 8
+
+    @property
+    def _group(self) -> int:  # type: ignore[override]
+        return self.group
 
     def __post_init__(self) -> None:
         for name, key in (("key", self.key), ("labels", self.labels)):
@@ -75,12 +78,9 @@ class _Mix(RandomMap):
     def _one_hot(self, labels: Pixels) -> Pixels:
         count = self.num_classes
         if count is None or labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= count:
-            raise ValueError(
-                f"num_classes: expected more than each label, which is an int from 0 on, got {count} for labels of "
-                f"{labels.dtype} from {labels.min()} to {labels.max()}"
-            )
-        made = np.zeros((len(labels), count), np.float32)
-        made[np.arange(len(labels)), labels] = 1
+            got = f"{count} for {labels.dtype} from {labels.min()} to {labels.max()}"
+            raise ValueError(f"num_classes: expected ints from 0 on as labels, and more than each, got {got}")
+        made: Pixels = np.eye(count, dtype=np.float32)[labels]
         return made
 
 
@@ -123,9 +123,7 @@ class MixUp(_Mix):
             try:
                 cv2.addWeighted(flat, share, other, 1 - share, 0, dst=out[row].reshape(len(image), -1))
             except cv2.error:
-                raise TypeError(
-                    f"key: expected images of a dtype that OpenCV adds, got {image.dtype}"
-                ) from None
+                raise TypeError(f"key: expected a dtype that OpenCV adds, got {image.dtype}") from None
         return share
 
 
@@ -160,4 +158,5 @@ class CutMix(_Mix):
         rows = slice(max(y - tall, 0), min(y + tall, height))
         columns = slice(max(x - wide, 0), min(x + wide, width))
         out[:, rows, columns] = np.roll(images[:, rows, columns], 1, axis=0)
-        return 1 - (rows.stop - rows.start) * (columns.stop - columns.start) / (height * width)
+        share: float = (rows.stop - rows.start) * (columns.stop - columns.start) / (height * width)
+        return 1 - share

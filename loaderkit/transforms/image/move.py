@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from .region import Region
 from .resample import resized
 
 Pixels = np.ndarray[Any, Any]
+Size = tuple[int, int]  # (height, width)
 Fill = float | tuple[float, ...]  # one number for all channels, or one for each
 Matrix = tuple[tuple[float, ...], ...]  # 3 x 3
 # Dtypes that OpenCV mirrors; numpy mirrors the others, with the same result.
@@ -30,15 +32,15 @@ class Move:
     the moved one.
     """
 
-    before: tuple[int, int]
-    after: tuple[int, int]
+    before: Size
+    after: Size
     matrix: Matrix
     pixels: Callable[[Pixels, bool], Pixels]
 
     def points(self, points: Pixels) -> Pixels:
         """The moved coordinates: (..., 2) float64.
 
-        >>> placed_at((4, 4), 1, 2, (2, 2), 0).points(np.array([[2.5, 1.5]]))
+        >>> placed_at((4, 4), 1, 2, (2, 2), 0, "constant").points(np.array([[2.5, 1.5]]))
         array([[0.5, 0.5]])
         """
         matrix = np.array(self.matrix)
@@ -48,14 +50,12 @@ class Move:
         return moved
 
 
-def unmoved(before: tuple[int, int]) -> Move:
+def unmoved(before: Size) -> Move:
     """Nothing moves: an image is returned itself."""
     return Move(before, before, ((1, 0, 0), (0, 1, 0), (0, 0, 1)), lambda pixels, mask: pixels)
 
 
-def placed_at(
-    before: tuple[int, int], top: int, left: int, after: tuple[int, int], fill: Fill, border: str = "constant"
-) -> Move:
+def placed_at(before: Size, top: int, left: int, after: Size, fill: Fill, border: str) -> Move:
     """The rectangle with a corner at (top, left), which may reach over the picture's edges; a border is there.
 
     border: "constant", of the value fill; "edge", "reflect" or "symmetric", as numpy's pad.
@@ -69,7 +69,7 @@ def placed_at(
     return Move(before, after, ((1, 0, -left), (0, 1, -top), (0, 0, 1)), pixels)
 
 
-def _placed(pixels: Pixels, top: int, left: int, size: tuple[int, int], fill: Fill) -> Pixels:
+def _placed(pixels: Pixels, top: int, left: int, size: Size, fill: Fill) -> Pixels:
     height, width = pixels.shape[:2]
     rows = slice(max(top, 0), max(min(top + size[0], height), 0))
     columns = slice(max(left, 0), max(min(left + size[1], width), 0))
@@ -83,7 +83,7 @@ def _placed(pixels: Pixels, top: int, left: int, size: tuple[int, int], fill: Fi
     return out
 
 
-def _continued(pixels: Pixels, top: int, left: int, size: tuple[int, int], border: str) -> Pixels:
+def _continued(pixels: Pixels, top: int, left: int, size: Size, border: str) -> Pixels:
     import cv2
 
     height, width = pixels.shape[:2]
@@ -102,7 +102,7 @@ def fill_of(fill: Fill, pixels: Pixels) -> Fill:
     return fill
 
 
-def mirrored(before: tuple[int, int], axis: str) -> Move:
+def mirrored(before: Size, axis: str) -> Move:
     """Left and right swapped for axis="horizontal", else top and bottom."""
     if axis == "vertical":
         return Move(before, before, ((1, 0, 0), (0, -1, before[0]), (0, 0, 1)), _upside_down)
@@ -124,32 +124,27 @@ def _left_right(pixels: Pixels, mask: bool) -> Pixels:
     return flipped.reshape(pixels.shape)
 
 
-def scaled(
-    before: tuple[int, int],
-    after: tuple[int, int],
-    interpolation: str,
-    part: tuple[int, int, int, int] | None = None,
-) -> Move:
-    """A picture, or a part (top, left, height, width) of it, resized."""
-    top, left, height, width = part or (0, 0, *before)
-    down, right = after[0] / height, after[1] / width
+def scaled(before: Size, after: Size, interpolation: str, part: Region) -> Move:
+    """A part of a picture, resized."""
+    down, right = after[0] / part.height, after[1] / part.width
 
     def pixels(image: Pixels, mask: bool) -> Pixels:
-        seen = image[top : top + height, left : left + width]
+        seen = part.of(image)
         return _chosen(seen, after) if mask else resized(seen, after, interpolation)
 
-    return Move(before, after, ((right, 0, -left * right), (0, down, -top * down), (0, 0, 1)), pixels)
+    return Move(
+        before, after, ((right, 0, -part.left * right), (0, down, -part.top * down), (0, 0, 1)), pixels
+    )
 
 
-def _chosen(mask: Pixels, size: tuple[int, int]) -> Pixels:
+def _chosen(mask: Pixels, size: Size) -> Pixels:
     # As OpenCV's nearest, for dtypes that it doesn't know too.
     rows, columns = (np.arange(size[axis]) * mask.shape[axis] // size[axis] for axis in (0, 1))
-    return mask[rows[:, None], columns]
+    chosen: Pixels = mask[rows[:, None], columns]
+    return chosen
 
 
-def warped(
-    before: tuple[int, int], matrix: Pixels, after: tuple[int, int], interpolation: str, fill: Fill
-) -> Move:
+def warped(before: Size, matrix: Pixels, after: Size, interpolation: str, fill: Fill) -> Move:
     """Any affine or perspective map; matrix: (3, 3) float64, as in `Move`."""
     half = np.array([[1, 0, -0.5], [0, 1, -0.5], [0, 0, 1]])
     # OpenCV's coordinates are those of the pixels' middles. It asks where each pixel after the move comes from.
@@ -162,7 +157,7 @@ def warped(
     return Move(before, after, tuple(map(tuple, matrix.tolist())), pixels)
 
 
-def _warped(pixels: Pixels, source: Pixels, size: tuple[int, int], way: str, fill: Fill) -> Pixels:
+def _warped(pixels: Pixels, source: Pixels, size: Size, way: str, fill: Fill) -> Pixels:
     import cv2
 
     channels = pixels.shape[2:]
@@ -181,4 +176,4 @@ def _warped(pixels: Pixels, source: Pixels, size: tuple[int, int], way: str, fil
             out = cv2.warpPerspective(plain, source, size[::-1], flags=flags, borderValue=values)
     except cv2.error as error:
         raise TypeError(f"OpenCV can't warp {pixels.dtype} of shape {pixels.shape}: {error}") from None
-    return out.view(pixels.dtype).reshape(*size, *channels)
+    return np.reshape(out.view(pixels.dtype), (*size, *channels))

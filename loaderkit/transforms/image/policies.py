@@ -27,30 +27,18 @@ _COLOURS: dict[str, Callable[[Pixels, float], Pixels]] = {
 }
 
 
-_SIGNED = (
-    "ShearX",
-    "ShearY",
-    "TranslateX",
-    "TranslateY",
-    "Rotate",
-    "Brightness",
-    "Color",
-    "Contrast",
-    "Sharpness",
-)
+_MOVES = ("ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate")
+_SIGNED = (*_MOVES, "Brightness", "Color", "Contrast", "Sharpness")
 _MOST = {"ShearX": (0.3, 0.99), "ShearY": (0.3, 0.99), "Rotate": (30.0, 135.0)}
 # In torchvision's order.
 _NAMES = ("Identity", *_SIGNED, "Posterize", "Solarize", "AutoContrast", "Equalize")
 
 
-def magnitude_of(name: str, part: float, before: tuple[int, int], *, wide: bool) -> float:
+def magnitude_of(name: str, part: float, before: tuple[int, ...], *, wide: bool) -> float:
     """How strong an operation is; part: from 0 to 1, as linspace has it. wide: for TrivialAugment.
 
-    >>> (
-    ...     magnitude_of("Rotate", 0.5, (224, 224), wide=False),
-    ...     magnitude_of("Posterize", 1.0, (224, 224), wide=True),
-    ... )
-    (15.0, 2.0)
+    >>> magnitude_of("Rotate", 0.5, (224, 224), wide=False)
+    15.0
     """
     if name.startswith("Translate"):
         return part * (32.0 if wide else 150 / 331 * before[name == "TranslateX"])
@@ -67,27 +55,22 @@ class _Policy(Warp):
     def _apply(self, image: Pixels, name: str, magnitude: float) -> tuple[Pixels, Move]:
         """The image after one operation, and how it moved; magnitude: as torchvision's."""
         before = (image.shape[0], image.shape[1])
-        if name in _COLOURS:
-            return _COLOURS[name](image, magnitude), unmoved(before)
-        slope, shift = degrees(atan(magnitude)), int(magnitude)
-        center = (before[1] / 2, before[0] / 2)
-        maps: dict[str, dict[str, Any]] = {
-            "ShearX": {"center": (0, 0), "shear": (slope, 0.0)},
-            "ShearY": {"center": (0, 0), "shear": (0.0, slope)},
-            "TranslateX": {"center": center, "translate": (shift, 0)},
-            "TranslateY": {"center": center, "translate": (0, shift)},
-            "Rotate": {"center": center, "angle": -magnitude},
-        }
-        if name not in maps:
-            return image, unmoved(before)
-        matrix = affine(**maps[name])
+        if name not in _MOVES:
+            return (_COLOURS[name](image, magnitude) if name in _COLOURS else image), unmoved(before)
+        center, turn, shear, translate = (before[1] / 2, before[0] / 2), 0.0, (0.0, 0.0), (0, 0)
+        if name == "Rotate":
+            turn = -magnitude
+        elif name.startswith("Shear"):
+            slope = degrees(atan(magnitude))
+            center, shear = (0, 0), ((slope, 0.0) if name == "ShearX" else (0.0, slope))
+        else:
+            translate = (int(magnitude), 0) if name == "TranslateX" else (0, int(magnitude))
+        matrix = affine(center, turn, translate, 1.0, shear)
         move = warped(before, matrix, before, self.interpolation, self.fill)
         return move.pixels(image, False), move
 
-    def _drawn(
-        self, element: Any, rng: np.random.Generator, bins: int, index: int | None = None, *, wide: bool
-    ) -> Any:
-        """The element after a drawn operation; index: of the magnitude, None to draw it."""
+    def _drawn(self, element: Any, rng: np.random.Generator, bins: int, index: int | None = None) -> Any:
+        """The element after a drawn operation; index: of the magnitude, None to draw it from TrivialAugment's."""
         name = _NAMES[int(rng.integers(len(_NAMES)))]
         part = (int(rng.integers(bins)) if index is None else index) / (bins - 1)
         sign = -1 if name in _SIGNED and rng.random() < 0.5 else 1
@@ -96,11 +79,9 @@ class _Policy(Warp):
             pixels = pixels_of(image)
             adjust.colours(pixels)
             if pixels.dtype != np.uint8:
-                raise TypeError(
-                    f"expected an image of uint8, got {pixels.dtype}; put ToFloat behind this operation"
-                )
-            before = (pixels.shape[0], pixels.shape[1])
-            return self._apply(pixels, name, sign * magnitude_of(name, part, before, wide=wide))
+                raise TypeError(f"expected an image of uint8, got {pixels.dtype}; put ToFloat behind")
+            magnitude = sign * magnitude_of(name, part, pixels.shape, wide=index is None)
+            return self._apply(pixels, name, magnitude)
 
         return self._changed(element, change)
 
@@ -141,7 +122,7 @@ class RandAugment(_Policy, RandomMap):
     def random_map(self, element: Any, rng: np.random.Generator) -> Any:
         """The element with its image changed."""
         for _ in range(self.num_ops):
-            element = self._drawn(element, rng, self.num_magnitude_bins, self.magnitude, wide=False)
+            element = self._drawn(element, rng, self.num_magnitude_bins, self.magnitude)
         return element
 
 
@@ -173,4 +154,4 @@ class TrivialAugment(_Policy, RandomMap):
 
     def random_map(self, element: Any, rng: np.random.Generator) -> Any:
         """The element with its image changed."""
-        return self._drawn(element, rng, self.num_magnitude_bins, wide=True)
+        return self._drawn(element, rng, self.num_magnitude_bins)

@@ -51,9 +51,7 @@ class Targets(_Pictured):
         if any(place is not None for place in given) and self.key is None:
             raise ValueError("key: expected the picture's place beside boxes, masks or keypoints, got None")
         if self.labels is not None and (self.boxes is None or isinstance(self.boxes, list)):
-            raise ValueError(
-                f"labels: expected leaves with an entry for each box of one leaf, got boxes={self.boxes!r}"
-            )
+            raise ValueError(f"labels: expected entries for each box of one leaf, got boxes={self.boxes!r}")
 
     def _moved(self, element: Any, move_of: Callable[[Pixels], Move]) -> Any:
         """The element with its picture moved, and what moves with it."""
@@ -93,31 +91,30 @@ def _each(place: Places) -> list[Any]:
 
 
 def _numbers(name: str, leaf: Any, last: int) -> Pixels:
-    if not isinstance(leaf, np.ndarray) or leaf.dtype.kind not in "iuf" or leaf.shape[-1:] != (last,):
-        shape = leaf.shape if isinstance(leaf, np.ndarray) else None
-        got = type(leaf).__name__ if shape is None else f"{leaf.dtype} of shape {shape}"
-        raise TypeError(
-            f"{name}: expected an array of numbers (n, {last}), got {got}; make it one in a Map before"
-        )
-    return leaf
+    fits = isinstance(leaf, np.ndarray) and leaf.dtype.kind in "iuf" and leaf.shape[-1:] == (last,)
+    if fits and (last == 2 or leaf.ndim == 2):
+        return leaf  # type: ignore[no-any-return]
+    raise TypeError(
+        f"{name}: expected an array of numbers (n, {last}), got {_got(leaf)}; make it one in a Map before"
+    )
+
+
+def _got(leaf: Any) -> str:
+    return f"{leaf.dtype} of shape {leaf.shape}" if isinstance(leaf, np.ndarray) else type(leaf).__name__
 
 
 def _boxes(move: Move, kept: list[Pixels], leaf: Any) -> Pixels:
     boxes = _numbers("boxes", leaf, 4)
-    if boxes.ndim != 2:
-        raise TypeError(f"boxes: expected an array of numbers (n, 4), got shape {boxes.shape}")
     corners = boxes.astype(np.float64)
     points = move.points(corners[:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(-1, 4, 2))
     made = np.concatenate([points.min(axis=1), points.max(axis=1)], axis=1)
     height, width = move.after
     moved = np.clip(made, 0, (width, height, width, height)).astype(boxes.dtype)
     sides = moved[:, 2:].astype(np.float64) - moved[:, :2]
-    kept.append(
-        (corners[:, 2:] > corners[:, :2]).all(axis=1)
-        & (sides >= _LEAST_SIDE).all(axis=1)
-        & (sides.prod(axis=1) >= _LEAST_AREA)
-    )
-    return moved[kept[-1]]
+    large = (sides >= _LEAST_SIDE).all(axis=1) & (sides.prod(axis=1) >= _LEAST_AREA)
+    kept.append(large & (corners[:, 2:] > corners[:, :2]).all(axis=1))
+    left: Pixels = moved[kept[-1]]
+    return left
 
 
 def _entries(kept: Pixels, leaf: Any) -> Any:
@@ -131,10 +128,8 @@ def _entries(kept: Pixels, leaf: Any) -> Any:
 
 def _masks(move: Move, kept: Pixels | None, leaf: Any) -> Pixels:
     if not isinstance(leaf, np.ndarray) or leaf.shape[-2:] != move.before or leaf.ndim not in (2, 3):
-        got = f"shape {leaf.shape}" if isinstance(leaf, np.ndarray) else type(leaf).__name__
         raise ValueError(
-            f"masks: expected an array {move.before} or (n, {move.before[0]}, {move.before[1]}), as the picture is, "
-            f"got {got}"
+            f"masks: expected an array (..., {str(move.before)[1:]}, as the picture, got {_got(leaf)}"
         )
     if leaf.ndim == 2:
         return move.pixels(leaf, True)

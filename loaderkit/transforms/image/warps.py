@@ -14,7 +14,8 @@ from .arguments import choice, filling, installed, interval, pair, share, spread
 from .move import WARPS, Fill, Move, Pixels, unmoved, warped
 from .targets import Targets
 
-Range = float | tuple[float, float]
+Pair = tuple[float, float]
+Range = float | Pair
 
 
 def uniform(rng: np.random.Generator, low: float, high: float) -> float:
@@ -26,19 +27,12 @@ def uniform(rng: np.random.Generator, low: float, high: float) -> float:
     return low + (high - low) * rng.random()
 
 
-def affine(
-    *,
-    center: tuple[float, float],
-    angle: float = 0.0,
-    translate: tuple[float, float] = (0.0, 0.0),
-    scale: float = 1.0,
-    shear: tuple[float, float] = (0.0, 0.0),
-) -> Pixels:
+def affine(center: Pair, angle: float, translate: Pair, scale: float, shear: Pair) -> Pixels:
     """The matrix (3, 3) of torchvision's `affine`: a shear, a scaling and a turn about the center, then a translation.
 
     center: (x, y) in pixels from the upper left corner. angle, shear: in degrees, clockwise. translate: (x, y).
 
-    >>> affine(center=(2, 2), angle=90).round(9).tolist()
+    >>> affine((2, 2), 90, (0, 0), 1, (0, 0)).round(9).tolist()
     [[0.0, -1.0, 4.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
     """
     turn, x, y = radians(angle), radians(shear[0]), radians(shear[1])
@@ -106,7 +100,7 @@ class RandomRotate(Warp, RandomMap):
         return self._moved(element, lambda pixels: self._turned(pixels.shape[:2], angle))
 
     def _turned(self, before: tuple[int, int], angle: float) -> Move:
-        matrix = affine(center=_center(self.center, before), angle=-angle)
+        matrix = affine(_center(self.center, before), -angle, (0, 0), 1.0, (0, 0))
         after = before
         if self.expand:
             (height, width), turn = before, radians(angle)
@@ -183,8 +177,7 @@ class RandomAffine(Warp, RandomMap):
         x, y = (round(uniform(rng, -each, each)) if self.translate else 0 for each in most)
         scale = uniform(rng, *self.scale) if self.scale else 1.0
         along, down = (uniform(rng, *each) if self.shear else 0.0 for each in self._shears())
-        center = _center(self.center, before)
-        matrix = affine(center=center, angle=angle, translate=(x, y), scale=scale, shear=(along, down))
+        matrix = affine(_center(self.center, before), angle, (x, y), scale, (along, down))
         return warped(before, matrix, before, self.interpolation, self.fill)
 
 

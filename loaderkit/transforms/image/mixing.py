@@ -66,22 +66,18 @@ class _Mix(RandomMap):
     def _shared(self, labels: Any, shares: list[float]) -> Pixels:
         labels = _array("labels", "an array (rows,) or (rows, classes)", labels, (1, 2))
         if labels.ndim == 1:
-            labels = self._one_hot(labels)
-        elif labels.dtype.kind != "f":
-            labels = labels.astype(np.float32)
-        out = np.empty_like(labels)
+            count = self.num_classes or 0
+            if labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= count:
+                got = f"{count} for {labels.dtype} from {labels.min()} to {labels.max()}"
+                raise ValueError(
+                    f"num_classes: expected ints from 0 on as labels, and more than each, got {got}"
+                )
+            labels = np.eye(count, dtype=np.float32)[labels]
+        out: Pixels = np.empty(labels.shape, labels.dtype if labels.dtype.kind == "f" else np.float32)
         for number, share in enumerate(shares):
             part = slice(number * self.group, (number + 1) * self.group)
             out[part] = labels[part] * share + np.roll(labels[part], 1, axis=0) * (1 - share)
         return out
-
-    def _one_hot(self, labels: Pixels) -> Pixels:
-        count = self.num_classes
-        if count is None or labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= count:
-            got = f"{count} for {labels.dtype} from {labels.min()} to {labels.max()}"
-            raise ValueError(f"num_classes: expected ints from 0 on as labels, and more than each, got {got}")
-        made: Pixels = np.eye(count, dtype=np.float32)[labels]
-        return made
 
 
 def _array(name: str, expected: str, leaf: Any, axes: tuple[int, int]) -> Pixels:

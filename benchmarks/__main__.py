@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import machine, table
+from benchmarks.augment import run as augment_table
 from benchmarks.benchmark import Size
 from benchmarks.chunk_order import run as chunk_order_table
 from benchmarks.conformance.table import run as conformance_table
@@ -23,7 +24,7 @@ from benchmarks.workloads import NAMES, benchmarks_of
 PEERS = tuple(name for name in LIBRARIES if name not in ("bare", "loaderkit"))
 
 # Tables that aren't workloads; "all" doesn't run them.
-OTHER_TABLES = ("conformance", "grain-scripts", "chunk-order", "visibility")
+OTHER_TABLES = ("conformance", "grain-scripts", "chunk-order", "visibility", "augment")
 
 
 def other_tables(asked: argparse.Namespace, peers: set[str]) -> None:
@@ -34,6 +35,8 @@ def other_tables(asked: argparse.Namespace, peers: set[str]) -> None:
         print(grain_scripts_table(repeats=asked.repeats, smoke=asked.smoke, say=say))
     if "chunk-order" in asked.names:
         print(chunk_order_table(repeats=asked.repeats, smoke=asked.smoke, say=say))
+    if "augment" in asked.names:
+        print(augment_table(peers, repeats=asked.repeats, smoke=asked.smoke, say=say))
     if "visibility" in asked.names:
         print(visibility_table(peers, smoke=asked.smoke, say=say))
 

@@ -11,6 +11,8 @@ LIBRARIES: dict[str, tuple[str, ...] | None] = {
     "loaderkit": None,
     "grain": ("grain", "grain"),
     "torch": ("torch", "torch"),
+    "torchvision": ("torchvision", "torch", "torchvision"),
+    "albumentations": ("albumentations", "albumentations"),
     "keras": ("keras", "keras"),
     "tfdata": ("tensorflow", "tensorflow"),
     "hf": ("datasets", "datasets"),

@@ -1,4 +1,4 @@
-"""A sampler that says the shape of each batch, the Batch that pads to it, and the shards: whether they fit."""
+"""Whether the shapes that a sampler says, the Batch, operations that mix its rows and the shards fit together."""
 
 from typing import Any
 
@@ -69,7 +69,10 @@ def _check(known: ShapedSampler, name: str, batches: list[Any]) -> None:
 
 
 def check_shapes(plan: SeekablePlan) -> None:
-    """Raises ValueError where the shards of a plan would pad a batch differently, or would get unequal parts of it."""
+    """Raises ValueError where shards would pad a batch differently, get unequal parts, or cut mixed rows apart."""
+    for number, op in enumerate(plan.operations):
+        if op.group:
+            _check_group(plan, number, op.label, op.group)
     shard, place = plan.shard, plan.last_batch
     last = None if place < 0 else plan.operations[place].batch
     if last is None or shard.shard_count == 1:
@@ -83,6 +86,36 @@ def check_shapes(plan: SeekablePlan) -> None:
     known = plan.shaped_for(plan.batching)
     if known is not None:
         _check_parts(known, shard, plan.batching.remainder)
+
+
+def _check_group(plan: SeekablePlan, number: int, name: str, group: int) -> None:
+    batching, count = plan.batching, plan.shard.shard_count
+    known, each = plan.shaped_for(batching), plan.shard.shard_count * group
+    sizes = sorted({batching.rows} if known is None else {*known.sizes})
+    cut = batching.remainder == "keep" and plan.stop is not None and (count > 1 or known is not None)
+    between = plan.operations[plan.last_batch + 1 : number]
+    if (
+        not batching.batched
+        or batching.inner
+        or plan.last_batch > number
+        or not all(op.group for op in between)
+    ):
+        expected, got = f"{name} directly behind the only Batch", f"it as operations[{number}]"
+    elif plan.row_changing:
+        changes = [op.shown for op in plan.operations if op.changes_rows]
+        expected = f"none that changes the number of rows with {name}"
+        got = f"{next(iter(changes), 'skipped bad records')}; leave records out by lk.SubsetDataSource before"
+    elif any(size % each for size in sizes):
+        expected = (
+            f"batches of a multiple of {count} * {group} rows, of which no shard cuts a group of {name}"
+        )
+        got = f"{sizes}; use another group or batch size"
+    elif batching.remainder == "pad" or cut:
+        expected = f"a Batch with remainder='drop' or 'wrap' before {name}"
+        got = f"{batching.remainder!r}, with which groups of the last batch are cut or have rows of zeros"
+    else:
+        return
+    raise ValueError(f"operations: expected {expected}, got {got}")
 
 
 def _check_parts(known: ShapedSampler, shard: Shard, remainder: str) -> None:

@@ -38,7 +38,8 @@ class OperationShape:
     """One operation.
 
     label: its name in what processes compare. batch: the arguments of a Batch, None for other kinds. window: those of a
-    Window. show: gives its text for errors; called only for an error, because the repr of a user's class may be slow.
+    Window. group: consecutive rows of a batch that it mixes, 0 where it mixes none. show: gives its text for errors;
+    called only for an error, because the repr of a user's class may be slow.
 
     >>> OperationShape("filter", "Filter(isalpha)").changes_rows
     True
@@ -48,6 +49,7 @@ class OperationShape:
     label: str
     batch: BatchShape | None = None
     window: WindowShape | None = None
+    group: int = 0
     show: Callable[[], str] | None = field(default=None, compare=False, repr=False)
 
     @property

@@ -38,6 +38,7 @@ class Transformation:
     _draws: ClassVar[bool] = False  # whether its function takes a generator
     # The user's operations that this one was made of, where the user's list isn't the loader's.
     _written: tuple[Any, ...] = ()
+    _group: int = 0  # consecutive rows of a batch that it mixes
     _may_give_none: bool = False  # as in other libraries; else None is an error
     # The name that its generators follow from, in place of its number among the operations that draw.
     _drawn_as: str | None = None
@@ -400,6 +401,15 @@ def draws(op: Transformation) -> bool:
     (True, False)
     """
     return op._draws or (isinstance(op, Map) and bool(op.seed_globals))
+
+
+def group_of(op: Transformation) -> int:
+    """How many consecutive rows of a batch the operation mixes with each other; 0 where it mixes none.
+
+    >>> group_of(Map(abs))
+    0
+    """
+    return op._group
 
 
 @dataclass(frozen=True, slots=True)

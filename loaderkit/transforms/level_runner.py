@@ -201,7 +201,7 @@ class LevelRunner:
         made: list[Any] = []
         failure = self.add_batch(made, parts, begins, fill)
         ends = None if end is None else [end] * len(made)
-        return self.run(ElementRun(made, [begin] * len(made), ends, failure), start)
+        return self.run(ElementRun(made, [begin] * len(made), ends, failure, [begins] * len(made)), start)
 
     def make_batches(
         self, rows: Block | list[Any], begins: Sequence[Cursor], size: int, failure: Failure | None = None
@@ -215,6 +215,7 @@ class LevelRunner:
         """
         made: list[Any] = []
         firsts: list[Cursor] = []
+        each: list[Sequence[Cursor]] = []
         stopped: Failure | None = None
         count = rows.size if isinstance(rows, Block) else len(rows)
         for lo in range(0, count, size):
@@ -230,7 +231,8 @@ class LevelRunner:
             if stopped is not None:
                 break
             firsts.append(here[0])
-        return self.run(ElementRun(made, firsts, None, stopped or failure), ())
+            each.append(here)
+        return self.run(ElementRun(made, firsts, None, stopped or failure, each), ())
 
     def add_batch(
         self,

@@ -46,13 +46,15 @@ class ElementRun:
     """Consecutive elements of one stream: values and cursors, and the failure behind them.
 
     `ends` is None where the pipeline doesn't change the number of rows: there the plan computes the ends. `failure` is
-    None where nothing ended the run.
+    None where nothing ended the run. `rows` has the begins of each batch's rows; None where the elements aren't batches
+    that a Batch just made.
     """
 
     values: list[Any]
     begins: Sequence[Cursor]
     ends: Sequence[Cursor] | None = None
     failure: Failure | None = None
+    rows: list[Sequence[Cursor]] | None = None
 
     def part(self, lo: int, hi: int) -> "ElementRun":
         """Elements lo to hi; the failure is behind them if there are fewer."""
@@ -62,6 +64,7 @@ class ElementRun:
             self.begins[here],
             None if self.ends is None else self.ends[here],
             self.failure if hi > len(self.values) else None,
+            None if self.rows is None else self.rows[here],
         )
 
     def cut(self, values: list[Any], failure: Failure) -> "ElementRun":

@@ -6,7 +6,7 @@ from typing import Literal
 
 from loaderkit._order.operation_shape import BatchShape, OperationShape, WindowShape
 
-from .base import Batch, Filter, FlatMap, Transformation, Window, draws, label_of
+from .base import Batch, Filter, FlatMap, Transformation, Window, draws, group_of, label_of
 
 
 def shape_of(operations: Sequence[Transformation]) -> tuple[OperationShape, ...]:
@@ -34,7 +34,11 @@ def _shape_of(operation: Transformation) -> OperationShape:
     if isinstance(operation, Window):
         window = WindowShape(operation.size, draws(operation), tuple(operation._identity().items()))
     return OperationShape(
-        _kind_of(operation), label_of(operation), window=window, show=partial(_shown, operation)
+        _kind_of(operation),
+        label_of(operation),
+        window=window,
+        group=group_of(operation),
+        show=partial(_shown, operation),
     )
 
 

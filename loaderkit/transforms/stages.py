@@ -18,7 +18,18 @@ from loaderkit._order.facts import Cursor, Failure
 from loaderkit._order.rng import RecordRng, child_of
 from loaderkit.errors import NoResultError
 
-from .base import Filter, FlatMap, Map, MapWithIndex, RandomMap, Transformation, Window, draws, function_of
+from .base import (
+    Filter,
+    FlatMap,
+    Map,
+    MapWithIndex,
+    RandomMap,
+    Transformation,
+    Window,
+    draws,
+    function_of,
+    group_of,
+)
 from .run import ElementRun
 
 
@@ -150,6 +161,28 @@ class MapStage:
         return ElementRun(values, run.begins, run.ends, run.failure)
 
 
+@dataclass(frozen=True, slots=True)
+class MixStage:
+    """An operation on batches that draws by their rows: it gets a function of a row's number for a generator."""
+
+    label: str
+    call: Callable[..., Any]
+    none: Callable[[], Exception] | None
+    rng: RecordRng
+
+    def apply(self, run: ElementRun, start: Cursor) -> ElementRun:
+        assert run.rows is not None
+        values: list[Any] = []
+        drawn = [partial(self._at, rows) for rows in run.rows]
+        error = _gather(self.call, values, self.none, run.values, drawn)
+        if error is not None:
+            return run.cut(values, _failure(self.label, error, run.begins[len(values)]))
+        return ElementRun(values, run.begins, run.ends, run.failure, run.rows)
+
+    def _at(self, rows: Sequence[Cursor], row: int) -> "np.random.Generator":
+        return self.rng.at(rows[row][0], child_of(rows[row][1:]))
+
+
 def _generators(rng: RecordRng, begins: Sequence[Cursor]) -> "Iterator[np.random.Generator]":
     at = rng.at
     for begin in begins:
@@ -261,7 +294,7 @@ class WindowStage:
         return made.run(run.failure)
 
 
-Stage = MapStage | _FilterStage | _FlatMapStage
+Stage = MapStage | MixStage | _FilterStage | _FlatMapStage
 
 
 def stage_of(
@@ -286,6 +319,9 @@ def stage_of(
     match op:
         case Map() if op.seed_globals:
             return MapStage(label, SeededGlobals(call), none, rng=rng)
+        case RandomMap() if group_of(op):
+            assert rng is not None
+            return MixStage(label, call, none, rng)
         case Map() | RandomMap():
             return MapStage(label, call, none, rng=rng)
         case MapWithIndex():

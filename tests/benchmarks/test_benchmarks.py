@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("psutil", reason="the benchmarks need psutil")
 pytest.importorskip("cv2", reason="the benchmarks need opencv-python-headless")
 
-from benchmarks import chunk_order
+from benchmarks import augment, chunk_order
 from benchmarks.benchmark import PER_SECOND, Bound, speedup
 from benchmarks.contender import grain_tuned, ours, torch
 from benchmarks.report import outcome_of
@@ -107,6 +107,14 @@ def test_the_table_of_orders_is_made_and_the_guide_has_its_rows():
     assert all(line in table and line in page for line in chunk_order.HEAD)
     for order in chunk_order.ORDERS:
         assert f"\n| {order.name} | " in table and f"\n| {order.name} | " in page
+
+
+def test_augmentations_are_compared():
+    """Every row has a time of ours, and none of peers that weren't asked for; the page has the rows."""
+    table = augment.run(set(), repeats=1, smoke=True, say=lambda line: None)
+    page = (ROOT / "docs/images.md").read_text()
+    for name in augment.ours():
+        assert f"\n| {name} | " in table and f"\n| {name} | " in page
 
 
 @pytest.mark.parametrize(

@@ -149,6 +149,19 @@ ALL = [
     lki.Normalize([0.5], [0.5]),
     lki.ToFloat(),
     lki.HWCToCHW(),
+    lki.CenterCrop((8, 9)),
+    lki.Pad((1, 2, 3, 4), (1, 2, 3), key="x", boxes="boxes", labels=["label", "crowd"]),
+    lki.RandomRotate(30, expand=True, key="x", masks="mask", keypoints=("points", 0)),
+    lki.RandomAffine((-3, 3), (0.1, 0.2), (0.5, 2), (-1, 1, -2, 2)),
+    lki.RandomPerspective(fill=7),
+    lki.ColorJitter(0.4, (0.5, 1), 0.4, 0.1),
+    lki.RandomGrayscale(),
+    lki.GaussianBlur((3, 5)),
+    lki.RandomErasing(value="random"),
+    lki.RandAugment(3),
+    lki.TrivialAugment(),
+    lki.MixUp("image", "label", 10),
+    lki.CutMix(0, 1, group=4),
 ]
 
 
@@ -161,7 +174,35 @@ def test_operations_travel_and_show_their_arguments(operation):
     assert eval(repr(operation), vars(lki)) == operation
 
 
-PIXELS = [lki.Resize, lki.RandomCrop, lki.RandomFlip, lki.ToFloat, lki.HWCToCHW]
+# The arguments of the operations that need some.
+NEEDED = {
+    lki.Resize: {"size": 4},
+    lki.DecodeCenterCrop: {"size": 4},
+    lki.DecodeRandomResizedCrop: {"size": 4},
+    lki.CenterCrop: {"size": 4},
+    lki.Pad: {"padding": 1},
+    lki.RandomRotate: {"degrees": 20},
+    lki.RandomAffine: {"degrees": 20},
+    lki.GaussianBlur: {"kernel_size": 3},
+}
+PIXELS = [
+    lki.Resize,
+    lki.RandomCrop,
+    lki.RandomFlip,
+    lki.ToFloat,
+    lki.HWCToCHW,
+    lki.CenterCrop,
+    lki.Pad,
+    lki.RandomRotate,
+    lki.RandomAffine,
+    lki.RandomPerspective,
+    lki.ColorJitter,
+    lki.RandomGrayscale,
+    lki.GaussianBlur,
+    lki.RandomErasing,
+    lki.RandAugment,
+    lki.TrivialAugment,
+]
 
 
 def apply(operation, element):
@@ -173,7 +214,7 @@ def apply(operation, element):
 @pytest.mark.parametrize("kind", PIXELS)
 def test_other_leaves_stay(kind):
     """With a key only the image changes: the dict keeps its kind, and the given one is left alone."""
-    operation = kind(4, key="x") if kind is lki.Resize else kind(key="x")
+    operation = kind(**NEEDED.get(kind, {}), key="x")
     image = photograph()[:6, :8]
     element = OrderedDict(y=[1], x=image, z=None)
     answer = apply(operation, element)
@@ -204,16 +245,18 @@ class Record:
         (lambda held: Record(*held), "image"),
         (lambda held: {0: held[0], 1: held[1]}, 0),
         (lambda held: {("left", 0): held[0], "label": held[1]}, ("left", 0)),
+        (lambda held: {"inputs": (held[0], {}), "label": held[1]}, ("inputs", 0)),
+        (lambda held: [Record(held[0], 0), held[1]], (0, "image")),
     ],
 )
 def test_an_image_is_where_the_key_says(kind, container, key):
     """In a dict, a tuple, a list, a named tuple or a dataclass: a new one of its kind, with its other leaves."""
-    given = {"size": 4} if kind is lki.Resize else {}
+    given = NEEDED.get(kind, {})
     image, label = photograph()[:6, :8], object()
     element = container((image, label))
     answer = apply(kind(**given, key=key), element)
     assert type(answer) is type(element) and answer is not element
-    (found, other), structure = flatten(answer)
+    (found, *_, other), structure = flatten(answer)
     assert other is label and structure == structure_of(element)
     np.testing.assert_array_equal(found, apply(kind(**given), image))
     assert flatten(element)[0][0] is image
@@ -222,9 +265,7 @@ def test_an_image_is_where_the_key_says(kind, container, key):
 @pytest.mark.parametrize("kind", [*PIXELS, lki.Decode, lki.DecodeCenterCrop, lki.DecodeRandomResizedCrop])
 def test_what_can_be_no_key_is_refused_at_once(kind):
     """When the operation is made, not in a worker."""
-    given = (
-        {} if kind in (lki.RandomCrop, lki.RandomFlip, lki.ToFloat, lki.HWCToCHW, lki.Decode) else {"size": 4}
-    )
+    given = NEEDED.get(kind, {})
     with pytest.raises(
         TypeError, match=r"key: expected a dict's key, a position or the name of a field, got \[0\]"
     ):
@@ -234,7 +275,7 @@ def test_what_can_be_no_key_is_refused_at_once(kind):
 @pytest.mark.parametrize("kind", PIXELS)
 def test_elements_that_do_not_fit_are_named(kind):
     """A missing key or position, a container without a key argument, bytes that weren't decoded, no pixels."""
-    given = {"size": 4} if kind is lki.Resize else {}
+    given = NEEDED.get(kind, {})
     image = np.zeros((4, 4, 3), np.uint8)
     with pytest.raises(
         KeyError, match=r"key: expected a place in a dict with the keys \['img'\], got 'image'"
@@ -288,7 +329,7 @@ BAD_ARGUMENTS = [
     (
         lambda: lki.DecodeRandomResizedCrop(8, scale=0.5),
         TypeError,
-        r"scale: expected a pair \(low, high\), got 0.5",
+        "scale: expected a pair of numbers, got 0.5",
     ),
     (
         lambda: lki.DecodeRandomResizedCrop(8, ratio=(2, 1)),
@@ -326,7 +367,7 @@ BAD_ARGUMENTS = [
     (lambda: lki.RandomFlip("horizontal"), TypeError, "probability: expected a number, got 'horizontal'"),
     (lambda: lki.Resize(24, 24), ValueError, "interpolation: expected one of"),
     (lambda: lki.DecodeCenterCrop(24, 24), ValueError, "fraction: expected 0 < fraction <= 1, got 24"),
-    (lambda: lki.DecodeRandomResizedCrop(24, 24), TypeError, r"scale: expected a pair \(low, high\), got 24"),
+    (lambda: lki.DecodeRandomResizedCrop(24, 24), TypeError, "scale: expected a pair of numbers, got 24"),
     (lambda: lki.RandomFlip(1.5), ValueError, "probability: expected 0 <= probability <= 1, got 1.5"),
     (
         lambda: lki.RandomFlip(axis=1),
@@ -337,6 +378,38 @@ BAD_ARGUMENTS = [
     (lambda: lki.Normalize([0.5], [0.0]), ValueError, r"std: expected positive numbers, got \(0.0,\)"),
     (lambda: lki.Normalize(["a"], [1]), TypeError, "mean: expected a number, got 'a'"),
     (lambda: lki.Resize(True), TypeError, "size: expected an int, got True"),
+    (lambda: lki.Resize(4, boxes="boxes"), ValueError, "key: expected the picture's place beside boxes"),
+    (
+        lambda: lki.Resize(4, key="x", labels="y"),
+        ValueError,
+        "labels: expected entries for each box of one leaf, got boxes=None",
+    ),
+    (lambda: lki.Resize(4, key="x", boxes=[[]]), TypeError, r"key: expected a dict's key.*got \[\]"),
+    (
+        lambda: lki.Pad((1, 2, 3)),
+        ValueError,
+        r"padding: expected an int, or 2 or 4 for the sides, got \(1, 2, 3\)",
+    ),
+    (lambda: lki.Pad(-1), ValueError, "padding: expected 0 or more, got -1"),
+    (lambda: lki.Pad(1, padding_mode="wrap"), ValueError, "padding_mode: expected one of"),
+    (lambda: lki.Pad(1, fill=(1, "a")), TypeError, "fill: expected a number, got 'a'"),
+    (lambda: lki.RandomRotate(-3), ValueError, "degrees: expected 0 or more, or"),
+    (lambda: lki.RandomRotate((3, 1)), ValueError, r"degrees: .*low <= high, got \(3, 1\)"),
+    (lambda: lki.RandomRotate(3, center=4), TypeError, "center: expected a pair of numbers, got 4"),
+    (lambda: lki.RandomRotate(3, "bilinear"), ValueError, "interpolation: .*'linear'.*got 'bilinear'"),
+    (lambda: lki.RandomAffine(3, (0.5, 2)), ValueError, "translate: expected 0 <= translate <= 1, got 2"),
+    (lambda: lki.RandomAffine(3, scale=(0, 2)), ValueError, "scale: expected .* 0 < low"),
+    (lambda: lki.RandomAffine(3, shear=(1, 2, 3)), TypeError, "shear: expected a pair of numbers"),
+    (lambda: lki.RandomPerspective(2), ValueError, "distortion_scale: expected 0 <= distortion_scale <= 1"),
+    (lambda: lki.ColorJitter(-1), ValueError, "brightness: expected 0 or more"),
+    (lambda: lki.ColorJitter(hue=0.6), ValueError, "hue: expected at most 0.5"),
+    (lambda: lki.GaussianBlur(4), ValueError, "kernel_size: expected odd numbers, got 4"),
+    (lambda: lki.GaussianBlur(3, 0), ValueError, "sigma: expected"),
+    (lambda: lki.RandomErasing(value="noise"), TypeError, "value: expected a number, got 'noise'"),
+    (lambda: lki.RandomErasing(1.5), ValueError, "p: expected 0 <= p <= 1, got 1.5"),
+    (lambda: lki.RandAugment(magnitude=31), ValueError, "magnitude: expected"),
+    (lambda: lki.MixUp(None, "y"), ValueError, "key: expected a place in the batch, got None"),
+    (lambda: lki.CutMix("x", "y", alpha=0), ValueError, "alpha: expected a positive number, got 0"),
 ]
 
 

@@ -221,7 +221,7 @@ def _levels_after(program: Program, pipeline: Pipeline, plan: SeekablePlan, step
         rows = pipeline.rows_of(pipeline.runners[0].run(rows, ()))
     if rows.failure is not None:
         return []
-    last, made = pipeline.runners[-1], ElementRun([], [(first,)])
+    last, made = pipeline.runners[-1], ElementRun([], [(first,)], rows=[rows.begins])
     begun = time.perf_counter_ns()
     made.failure = last.add_batch(made.values, [rows.values], rows.begins)
     spent = time.perf_counter_ns() - begun

@@ -35,19 +35,64 @@ def finite(name: str, value: Any) -> float:
     return checked
 
 
-def interval(name: str, pair: Any, *, most: float) -> tuple[float, float]:
+def share(name: str, value: Any) -> float:
+    """`value` as a float from 0 to 1; TypeError and ValueError name the argument.
+
+    >>> share("p", 2)
+    Traceback (most recent call last):
+    ValueError: p: expected 0 <= p <= 1, got 2
+    """
+    if not 0 <= (checked := finite(name, value)) <= 1:
+        raise ValueError(f"{name}: expected 0 <= {name} <= 1, got {value}")
+    return checked
+
+
+def pair(name: str, value: Any) -> tuple[float, float]:
+    """Two finite floats from a tuple or list; TypeError and ValueError name the argument.
+
+    >>> pair("center", (1, 2))
+    (1.0, 2.0)
+    """
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise TypeError(f"{name}: expected a pair of numbers, got {_short(value)}")
+    return finite(name, value[0]), finite(name, value[1])
+
+
+def spread(name: str, value: Any, *, around: float = 0.0, least: float = -math.inf) -> tuple[float, float]:
+    """(low, high) from such a pair, or from one number for `around` less and more than it; not below `least`.
+
+    >>> spread("degrees", 30), spread("brightness", 1.5, around=1, least=0), spread("hue", (0, 0.1))
+    ((-30.0, 30.0), (0.0, 2.5), (0.0, 0.1))
+    """
+    if not isinstance(value, tuple | list):
+        wide = number(name, value)
+        low, high = max(around - wide, float(least)), around + wide
+    else:
+        low, high = pair(name, value)
+    if not least <= low <= high < math.inf:
+        raise ValueError(
+            f"{name}: expected 0 or more, or (low, high) with {least:g} <= low <= high, got {_short(value)}"
+        )
+    return low, high
+
+
+def filling(name: str, value: Any) -> None:
+    """Raises TypeError unless `value` is a finite number or a tuple of some, one for each channel."""
+    for one in value if isinstance(value, tuple) else (value,):
+        finite(name, one)
+
+
+def interval(name: str, given: Any, *, most: float) -> tuple[float, float]:
     """(low, high) with 0 < low <= high <= most; TypeError and ValueError name the argument.
 
     >>> interval("scale", (0.5, 2.0), most=1.0)
     Traceback (most recent call last):
     ValueError: scale: expected (low, high) with 0 < low <= high <= 1, got (0.5, 2.0)
     """
-    if not isinstance(pair, tuple | list) or len(pair) != 2:
-        raise TypeError(f"{name}: expected a pair (low, high), got {_short(pair)}")
-    low, high = finite(name, pair[0]), finite(name, pair[1])
+    low, high = pair(name, given)
     if not 0 < low <= high <= most:
         top = f" <= {most:g}" if math.isfinite(most) else ""
-        raise ValueError(f"{name}: expected (low, high) with 0 < low <= high{top}, got {_short(pair)}")
+        raise ValueError(f"{name}: expected (low, high) with 0 < low <= high{top}, got {_short(given)}")
     return low, high
 
 

@@ -10,34 +10,34 @@ import numpy as np
 from loaderkit._base.numbers import true_or_false
 from loaderkit.transforms.base import Map, RandomMap
 
-from .arguments import choice, finite, interval, leaf_key, size_pair
+from .arguments import choice, finite, interval, size_pair
 from .decode import check_decoder
 from .decoders import Pixels, as_bytes, decode_jpeg, decode_other
 from .header import read_header
-from .leaf import with_leaf
+from .move import Move, scaled
 from .region import Region, central_region, random_region, reduction, turn_of
 from .resample import INTERPOLATIONS, averaged, resized
+from .targets import Targets
 
 
-class _Crop:
+class _Crop(Targets):
     """A crop of a picture that isn't decoded yet."""
 
     size: int | tuple[int, int]
     interpolation: str
-    key: Hashable
     decoder: str
     reduced: bool
     upright: bool
 
     def _check(self) -> None:
-        leaf_key(self.key)
+        self._check_places()
         size_pair("size", self.size)
         choice("interpolation", self.interpolation, INTERPOLATIONS)
         true_or_false("reduced", self.reduced)
         check_decoder(type(self).__name__, self.decoder, self.upright)
 
-    def _cropped(self, data: Any, choose: Callable[[int, int], Region]) -> Pixels:
-        """A region of an encoded picture at the size.
+    def _cropped(self, data: Any, choose: Callable[[int, int], Region]) -> tuple[Pixels, Move]:
+        """A region of an encoded picture at the size, and how it moved.
 
         A region at least 2, 4 or 8 times as large as the size on both axes is moved to a grid of squares with sides of
         2, 4 or 8 pixels; its edges move by less than a pixel of the output. Each square becomes one pixel, by the
@@ -51,20 +51,23 @@ class _Crop:
         header = read_header(data)
         if header is None:
             pixels = decode_other(data, upright=self.upright)
-            region = choose(*pixels.shape[:2])
+            height, width = pixels.shape[:2]
+            region = choose(height, width)
             by = reduction(region, size)
-            pixels = averaged(region.divided(by, *pixels.shape[:2]).times(by).of(pixels), by)
-            return resized(pixels, size, self.interpolation)
+            pixels = averaged(region.divided(by, height, width).times(by).of(pixels), by)
+            return resized(pixels, size, self.interpolation), scaled(
+                (height, width), size, self.interpolation, region
+            )
         turn = turn_of(header.orientation if self.upright else 1)
         height, width = turn.swapped((header.height, header.width))
         region = choose(height, width)
-        by = reduction(region, size)
+        move, by = scaled((height, width), size, self.interpolation, region), reduction(region, size)
         region = turn.stored(region, height, width).divided(by, header.height, header.width)
         if self.reduced:
             pixels = decode_jpeg(data, header, region, by, decoder=self.decoder)
         else:
             pixels = averaged(decode_jpeg(data, header, region.times(by), 1, decoder=self.decoder), by)
-        return turn.upright(resized(pixels, turn.swapped(size), self.interpolation))
+        return turn.upright(resized(pixels, turn.swapped(size), self.interpolation)), move
 
 
 @dataclass(frozen=True)
@@ -81,12 +84,13 @@ class DecodeRandomResizedCrop(_Crop, RandomMap):
         ratio: smallest and largest width / height of the part.
         interpolation: "linear", the fastest with good quality; "area", which takes means wherever it shrinks
             (antialiased); "cubic"; "nearest".
-        key: the picture's place in an element: a dict's key, a position in a tuple or list, or the name of a field;
-            None where the element is the picture. Other leaves aren't changed.
+        key: the picture's place in an element: a dict's key, a position, the name of a field, or a path of these as a
+            tuple; None where the element is the picture. Other leaves aren't changed.
         decoder: for JPEGs, "opencv" or "simplejpeg", which stops below the crop and is faster. Their pixels may differ,
             which is another stream, so a decoder that isn't installed is an ImportError and isn't replaced.
         reduced: False decodes at full size and takes means, of the same parts: slower, slightly sharper.
         upright: True turns the picture as EXIF says, False takes the pixels as stored.
+        boxes, masks, keypoints, labels: places of what moves with it, by keyword; see docs/images.md.
 
     >>> import cv2
     >>> jpeg = cv2.imencode(".jpg", np.zeros((300, 400, 3), np.uint8))[1].tobytes()
@@ -116,7 +120,7 @@ class DecodeRandomResizedCrop(_Crop, RandomMap):
         def choose(height: int, width: int) -> Region:
             return random_region(height, width, scale=self.scale, ratio=self.ratio, rng=rng)
 
-        return with_leaf(element, self.key, lambda data: self._cropped(data, choose))
+        return self._changed(element, lambda data: self._cropped(data, choose))
 
 
 @dataclass(frozen=True)
@@ -128,11 +132,12 @@ class DecodeCenterCrop(_Crop, Map):
         fraction: the part's side divided by that of the largest part of this shape, 0 < fraction <= 1. 0.875 with size
             224 is the part that resizing the shorter side to 256 and cropping 224 gives.
         interpolation: as in `DecodeRandomResizedCrop`.
-        key: the picture's place in an element: a dict's key, a position in a tuple or list, or the name of a field;
-            None where the element is the picture. Other leaves aren't changed.
+        key: the picture's place in an element: a dict's key, a position, the name of a field, or a path of these as a
+            tuple; None where the element is the picture. Other leaves aren't changed.
         decoder: for JPEGs, "opencv" or "simplejpeg".
         reduced: False decodes at full size and takes means.
         upright: True turns the picture as EXIF says, False takes the pixels as stored.
+        boxes, masks, keypoints, labels: places of what moves with it, by keyword; see docs/images.md.
 
     >>> import cv2
     >>> jpeg = cv2.imencode(".jpg", np.zeros((300, 400, 3), np.uint8))[1].tobytes()
@@ -160,4 +165,4 @@ class DecodeCenterCrop(_Crop, Map):
         def choose(height: int, width: int) -> Region:
             return central_region(height, width, size=size, fraction=self.fraction)
 
-        return with_leaf(element, self.key, lambda data: self._cropped(data, choose))
+        return self._changed(element, lambda data: self._cropped(data, choose))

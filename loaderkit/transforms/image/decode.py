@@ -29,8 +29,8 @@ class Decode(Map):
     streams of machines with different builds. Which library decodes never depends on what is installed.
 
     Args:
-        key: the picture's place in an element: a dict's key, a position in a tuple or list, or the name of a field;
-            None where the element is the picture. Other leaves aren't changed.
+        key: the picture's place in an element: a dict's key, a position, the name of a field, or a path of these as a
+            tuple; None where the element is the picture. Other leaves aren't changed.
         decoder: for JPEGs, "opencv" or "simplejpeg". Other formats are read by OpenCV.
         upright: True turns the picture as EXIF says, as viewers do; False takes the pixels as stored.
 

@@ -1,4 +1,4 @@
-"""Geometry of decoded images: resizing, crops of a padded image, mirroring."""
+"""Geometry of decoded images: resizing, crops, borders, mirroring."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -10,25 +10,24 @@ from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._base.numbers import at_least
 from loaderkit.transforms.base import Map, RandomMap
 
-from .arguments import choice, finite, installed, leaf_key, size_pair
-from .leaf import pixels_of, with_leaf
-from .resample import INTERPOLATIONS, resized
-
-Image = np.ndarray[Any, Any]  # (height, width) or (height, width, channels)
-# Dtypes that OpenCV mirrors; numpy mirrors the others, with the same result.
-_MIRRORED_BY_OPENCV = frozenset("BbHhifd")
+from .arguments import choice, filling, finite, installed, share, size_pair
+from .move import Fill, Move, Pixels, mirrored, placed_at, scaled, unmoved
+from .region import Region
+from .resample import INTERPOLATIONS
+from .targets import Targets
 
 
 @dataclass(frozen=True)
-class Resize(Map):
+class Resize(Targets, Map):
     """Resizes a decoded image; the dtype stays.
 
     Args:
         size: (height, width); or one int for the shorter side, and the other side keeps the aspect ratio.
         interpolation: "linear", which takes means of areas where the result has a quarter of the pixels or less;
             "area", which takes means wherever it shrinks (antialiased); "cubic"; "nearest", for masks.
-        key: the image's place in an element: a dict's key, a position in a tuple or list, or the name of a field; None
-            where the element is the image.
+        key: the image's place in an element: a dict's key, a position, the name of a field, or a path of these as a
+            tuple; None where the element is the image.
+        boxes, masks, keypoints, labels: places of what moves with it, by keyword; see docs/images.md.
 
     >>> Resize(10).map(np.zeros((20, 40, 3), np.uint8)).shape
     (10, 20, 3)
@@ -39,36 +38,118 @@ class Resize(Map):
     key: Hashable = None
 
     def __post_init__(self) -> None:
-        leaf_key(self.key)
+        self._check_places()
         size_pair("size", self.size)
         choice("interpolation", self.interpolation, INTERPOLATIONS)
         installed("Resize", "cv2")
 
     def map(self, element: Any) -> Any:
         """The element with its image resized."""
-        return with_leaf(element, self.key, self._resized)
+        return self._moved(element, self._scaled)
 
-    def _resized(self, image: Any) -> Image:
-        pixels = pixels_of(image)
+    def _scaled(self, pixels: Pixels) -> Move:
+        height, width = pixels.shape[:2]
         if isinstance(self.size, tuple | list):
             size = size_pair("size", self.size)
         else:
-            height, width = pixels.shape[:2]
             shorter = min(height, width)
             size = (max(1, round(height * self.size / shorter)), max(1, round(width * self.size / shorter)))
-        return resized(pixels, size, self.interpolation)
+        return scaled((height, width), size, self.interpolation, Region(0, 0, height, width))
+
+
+@dataclass(frozen=True)
+class CenterCrop(Targets, Map):
+    """The middle of a decoded image of any dtype, of torchvision's choice; an image that is smaller gets a border of 0.
+
+    Args:
+        size: (height, width), or one int for both.
+        key: the image's place in an element: a dict's key, a position, the name of a field, or a path of these as a
+            tuple; None where the element is the image.
+        boxes, masks, keypoints, labels: places of what moves with it, by keyword; see docs/images.md.
+
+    >>> CenterCrop(2).map(np.arange(16).reshape(4, 4))
+    array([[ 5,  6],
+           [ 9, 10]])
+    """
+
+    size: int | tuple[int, int]
+    key: Hashable = None
+
+    def __post_init__(self) -> None:
+        self._check_places()
+        size_pair("size", self.size)
+
+    def map(self, element: Any) -> Any:
+        """The element with the middle of its image."""
+        return self._moved(element, self._middle)
+
+    def _middle(self, pixels: Pixels) -> Move:
+        size, before = size_pair("size", self.size), pixels.shape[:2]
+        top, left = (
+            -((side - length) // 2) if side > length else round((length - side) / 2)
+            for side, length in zip(size, before, strict=True)
+        )
+        return placed_at(before, top, left, size, 0, "constant")
+
+
+@dataclass(frozen=True)
+class Pad(Targets, Map):
+    """A border around a decoded image of any dtype.
+
+    Args:
+        padding: its width in pixels: one int, or (left and right, top and bottom), or (left, top, right, bottom).
+        fill: its value, one number for all channels or a tuple with one for each; masks get 0.
+        padding_mode: "constant"; "edge" repeats the last pixels; "reflect" mirrors the image without them, "symmetric"
+            with them.
+        key: the image's place in an element: a dict's key, a position, the name of a field, or a path of these as a
+            tuple; None where the element is the image.
+        boxes, masks, keypoints, labels: places of what moves with it, by keyword; see docs/images.md.
+
+    >>> Pad((1, 0), padding_mode="edge").map(np.array([[1, 2]]))
+    array([[1, 1, 2, 2]])
+    """
+
+    padding: int | tuple[int, int] | tuple[int, int, int, int]
+    fill: Fill = 0
+    padding_mode: str = "constant"
+    key: Hashable = None
+
+    def __post_init__(self) -> None:
+        self._check_places()
+        self._sides()
+        filling("fill", self.fill)
+        choice("padding_mode", self.padding_mode, ("constant", "edge", "reflect", "symmetric"))
+        installed("Pad", "cv2")
+
+    def map(self, element: Any) -> Any:
+        """The element with a border around its image."""
+        return self._moved(element, self._bordered)
+
+    def _sides(self) -> tuple[int, ...]:
+        given = self.padding if isinstance(self.padding, tuple | list) else (self.padding,) * 2
+        if len(given) not in (2, 4):
+            raise ValueError(f"padding: expected an int, or 2 or 4 for the sides, got {given}")
+        sides = tuple(at_least("padding", side, 0) for side in given)
+        return sides if len(sides) == 4 else sides * 2
+
+    def _bordered(self, pixels: Pixels) -> Move:
+        left, top, right, bottom = self._sides()
+        height, width = pixels.shape[:2]
+        after = (top + height + bottom, left + width + right)
+        return placed_at((height, width), -top, -left, after, self.fill, self.padding_mode)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RandomCrop(RandomMap):
+class RandomCrop(Targets, RandomMap):
     """A random part of a decoded image of any dtype, with a border around it. Its arguments are given by keyword.
 
     Args:
         padding: width of the border on each side, in pixels, 0 or more.
         size: of the part, one int for both sides or (height, width); None for the image's own size.
         fill: value of the border, one number for all channels.
-        key: the image's place in an element: a dict's key, a position in a tuple or list, or the name of a field; None
-            where the element is the image.
+        key: the image's place in an element: a dict's key, a position, the name of a field, or a path of these as a
+            tuple; None where the element is the image.
+        boxes, masks, keypoints, labels: places of what moves with it, by keyword; see docs/images.md.
 
     >>> rng = np.random.Generator(np.random.Philox(key=1))
     >>> RandomCrop(padding=4).random_map(np.ones((32, 32, 3), np.uint8), rng).shape
@@ -81,7 +162,7 @@ class RandomCrop(RandomMap):
     key: Hashable = None
 
     def __post_init__(self) -> None:
-        leaf_key(self.key)
+        self._check_places()
         at_least("padding", self.padding, 0)
         finite("fill", self.fill)
         if self.size is not None:
@@ -89,9 +170,9 @@ class RandomCrop(RandomMap):
 
     def random_map(self, element: Any, rng: np.random.Generator) -> Any:
         """The element with a random part of its image."""
-        return with_leaf(element, self.key, lambda image: self._cropped(pixels_of(image), rng))
+        return self._moved(element, lambda pixels: self._cropped(pixels, rng))
 
-    def _cropped(self, pixels: Image, rng: np.random.Generator) -> Image:
+    def _cropped(self, pixels: Pixels, rng: np.random.Generator) -> Move:
         height, width = pixels.shape[:2]
         tall, wide = (height, width) if self.size is None else size_pair("size", self.size)
         room = (height + 2 * self.padding - tall, width + 2 * self.padding - wide)
@@ -103,16 +184,7 @@ class RandomCrop(RandomMap):
         # The part's corner relative to the image without the border, so it may be negative.
         top = int(rng.integers(0, room[0] + 1)) - self.padding
         left = int(rng.integers(0, room[1] + 1)) - self.padding
-        rows = slice(max(top, 0), max(min(top + tall, height), 0))
-        columns = slice(max(left, 0), max(min(left + wide, width), 0))
-        seen = pixels[rows, columns]
-        if seen.shape[:2] == (tall, wide):
-            return np.ascontiguousarray(seen)
-        out = np.full((tall, wide, *pixels.shape[2:]), self.fill, pixels.dtype)
-        if seen.size:
-            down, right = rows.start - top, columns.start - left
-            out[down : down + seen.shape[0], right : right + seen.shape[1]] = seen
-        return out
+        return placed_at((height, width), top, left, (tall, wide), self.fill, "constant")
 
 
 # torchvision's and Keras' first argument is the size.
@@ -120,14 +192,15 @@ RandomCrop.__init__ = refusing_foreign_arguments(RandomCrop.__init__)  # type: i
 
 
 @dataclass(frozen=True)
-class RandomFlip(RandomMap):
+class RandomFlip(Targets, RandomMap):
     """Mirrors a decoded image of any dtype at random; an image that isn't mirrored is returned itself.
 
     Args:
         probability: of mirroring, from 0 to 1.
         axis: "horizontal" swaps left and right, "vertical" top and bottom.
-        key: the image's place in an element: a dict's key, a position in a tuple or list, or the name of a field; None
-            where the element is the image.
+        key: the image's place in an element: a dict's key, a position, the name of a field, or a path of these as a
+            tuple; None where the element is the image.
+        boxes, masks, keypoints, labels: places of what moves with it, by keyword; see docs/images.md.
 
     >>> rng = np.random.Generator(np.random.Philox(key=1))
     >>> RandomFlip(probability=1).random_map(np.array([[1, 2, 3]], np.uint8), rng)
@@ -139,26 +212,14 @@ class RandomFlip(RandomMap):
     key: Hashable = None
 
     def __post_init__(self) -> None:
-        leaf_key(self.key)
-        if not 0 <= finite("probability", self.probability) <= 1:
-            raise ValueError(f"probability: expected 0 <= probability <= 1, got {self.probability}")
+        self._check_places()
+        share("probability", self.probability)
         choice("axis", self.axis, ("horizontal", "vertical"))
         installed("RandomFlip", "cv2")
 
     def random_map(self, element: Any, rng: np.random.Generator) -> Any:
         """The element with its image mirrored or not."""
-        return with_leaf(element, self.key, lambda image: self._flipped(pixels_of(image), rng))
+        return self._moved(element, lambda pixels: self._flipped(pixels.shape[:2], rng))
 
-    def _flipped(self, pixels: Image, rng: np.random.Generator) -> Image:
-        if rng.random() >= self.probability:
-            return pixels
-        if self.axis == "vertical":
-            return np.ascontiguousarray(pixels[::-1])
-        known = pixels.dtype.isnative and pixels.dtype.char in _MIRRORED_BY_OPENCV
-        if not known or pixels.shape[2:] > (4,):
-            return np.ascontiguousarray(pixels[:, ::-1])
-        import cv2
-
-        # 30 times as fast as numpy's copy of a mirrored view.
-        flipped: Image = cv2.flip(pixels, 1)
-        return flipped.reshape(pixels.shape)
+    def _flipped(self, before: tuple[int, int], rng: np.random.Generator) -> Move:
+        return mirrored(before, self.axis) if rng.random() < self.probability else unmoved(before)

@@ -17,14 +17,20 @@ def with_leaf(element: Any, key: Hashable | None, change: Callable[[Any], Any]) 
     Args:
         element: the image, or its container: a dict, tuple, list, named tuple, or an instance of a dataclass or attrs.
         key: the image's key in the dict; its position in the tuple or list, from 0 or backwards from -1; the name of
-            its field; None where the element is the image. KeyError, IndexError or TypeError for a key that isn't
-        there. change: takes the image, returns the new one.
+            its field; a path of these, from the outermost, as a tuple; None where the element is the image. A tuple
+            that is itself a key of the dict is that key. KeyError, IndexError or TypeError for a key that isn't there.
+        change: takes the image, returns the new one.
 
     >>> with_leaf({"image": 2, "label": 7}, "image", lambda image: image * 10)
     {'image': 20, 'label': 7}
     >>> with_leaf((2, 7), 0, lambda image: image * 10)
     (20, 7)
+    >>> with_leaf({"inputs": [2, 3]}, ("inputs", 0), lambda image: image * 10)
+    {'inputs': [20, 3]}
     """
+    if isinstance(key, tuple) and key and not (isinstance(element, dict) and key in element):
+        first, rest = key[0], key[1:]
+        return with_leaf(element, first, (lambda inner: with_leaf(inner, rest, change)) if rest else change)
     if isinstance(element, dict):
         return _with_item(element, key, change)
     cls: Any = type(element)

@@ -8,6 +8,7 @@ import numpy as np
 
 from loaderkit.transforms.base import Map
 
+from .adjust import largest
 from .arguments import finite, leaf_key
 from .leaf import pixels_of, with_leaf
 
@@ -15,22 +16,13 @@ Image = np.ndarray[Any, Any]  # (height, width) or (height, width, channels)
 Floats = np.ndarray[Any, np.dtype[np.float32]]
 
 
-def _largest(dtype: np.dtype[Any]) -> int:
-    # The value that becomes 1.0: 255 for uint8; floats keep their values.
-    if dtype.kind == "f":
-        return 1
-    if dtype.kind not in "ui":
-        raise TypeError(f"expected an image of integers or floats, got {dtype}")
-    return int(np.iinfo(dtype).max)
-
-
 @dataclass(frozen=True)
 class ToFloat(Map):
     """A decoded image as float32: integers are divided by their dtype's largest value, floats keep their values.
 
     Args:
-        key: the image's place in an element: a dict's key, a position in a tuple or list, or the name of a field; None
-            where the element is the image.
+        key: the image's place in an element: a dict's key, a position, the name of a field, or a path of these as a
+            tuple; None where the element is the image.
 
     >>> ToFloat().map(np.array([[0, 51, 255]], np.uint8))
     array([[0. , 0.2, 1. ]], dtype=float32)
@@ -47,10 +39,10 @@ class ToFloat(Map):
 
     def _floats(self, image: Any) -> Floats:
         pixels = pixels_of(image)
-        largest = _largest(pixels.dtype)
-        if largest == 1:
+        top = largest(pixels.dtype)
+        if top == 1:
             return pixels.astype(np.float32)
-        floats: Floats = np.divide(pixels, np.float32(largest), dtype=np.float32)
+        floats: Floats = np.divide(pixels, np.float32(top), dtype=np.float32)
         return floats
 
 
@@ -62,8 +54,8 @@ class Normalize(Map):
         mean: one number for each channel, for an image from 0 to 1. An image of integers is divided by its dtype's
             largest value first, as by `ToFloat`, in the same pass.
         std: one positive number for each channel.
-        key: the image's place in an element: a dict's key, a position in a tuple or list, or the name of a field; None
-            where the element is the image.
+        key: the image's place in an element: a dict's key, a position, the name of a field, or a path of these as a
+            tuple; None where the element is the image.
 
     >>> Normalize(mean=(0.5, 0, 0), std=(0.5, 1, 1)).map(np.array([[[255, 0, 255]]], np.uint8))
     array([[[1., 0., 1.]]], dtype=float32)
@@ -104,7 +96,7 @@ class Normalize(Map):
         std = np.array(self.std, np.float64)
         # Computed by rows, not by pixels, because numpy's inner loop is as long as the last axis.
         height, width = pixels.shape[:2]
-        factor = np.tile(1 / (std * _largest(pixels.dtype)), width).astype(np.float32)
+        factor = np.tile(1 / (std * largest(pixels.dtype)), width).astype(np.float32)
         shift = np.tile(np.array(self.mean, np.float64) / std, width).astype(np.float32)
         out = np.multiply(
             pixels.reshape(height, width * channels), factor, dtype=np.float32, casting="same_kind"
@@ -119,8 +111,8 @@ class HWCToCHW(Map):
     """A decoded image (height, width, channels) as (channels, height, width), C-contiguous, of the same dtype.
 
     Args:
-        key: the image's place in an element: a dict's key, a position in a tuple or list, or the name of a field; None
-            where the element is the image.
+        key: the image's place in an element: a dict's key, a position, the name of a field, or a path of these as a
+            tuple; None where the element is the image.
 
     >>> HWCToCHW().map(np.zeros((4, 5, 3), np.uint8)).shape
     (3, 4, 5)

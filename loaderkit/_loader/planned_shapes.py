@@ -92,7 +92,8 @@ def _check_group(plan: SeekablePlan, number: int, name: str, group: int) -> None
     batching, count = plan.batching, plan.shard.shard_count
     known, each = plan.shaped_for(batching), plan.shard.shard_count * group
     sizes = sorted({batching.rows} if known is None else {*known.sizes})
-    cut = batching.remainder == "keep" and plan.stop is not None and (count > 1 or known is not None)
+    left = 0 if plan.stop is None else (plan.stop - plan.start) % batching.rows
+    cut = batching.remainder == "keep" and count > 1 and (known is not None or left % each > 0)
     between = plan.operations[plan.last_batch + 1 : number]
     if (
         not batching.batched

@@ -147,7 +147,7 @@ class UnpackedText:
         return b""
 
     def _input(self) -> bytes:
-        if not self._waiting:
+        if not self._waiting and self._at < self._size:
             self._waiting = self._read(self._at, min(_PIECE, self._size - self._at))
             self._at += len(self._waiting)
         data, self._waiting = self._waiting, b""

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 
 from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._codecs.scan import Malformed, ReadAt, ShardScan
-from loaderkit._codecs.unpacked_text import scan_text
 from loaderkit._storage.addresses import is_remote, redacted
 from loaderkit._storage.patterns import file_parts
 from loaderkit._storage.range_reader import read_range
 from loaderkit.errors import DataFormatError
+from loaderkit.formats._index.unpacked_text import scan_text
 
 from ._index.build import build_index
 from ._index.find import cached_path, find_index, locked_folder

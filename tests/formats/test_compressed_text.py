@@ -14,11 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import loaderkit as lk
-from loaderkit._codecs import gzip_points, unpacked_text
 from loaderkit._codecs.scan import Malformed
-from loaderkit._codecs.unpacked_text import UnpackedText, unpacked_block, zstd_library
 from loaderkit.errors import ChecksumError, DataFormatError, FileChangedError
-from loaderkit.formats._index import text_ranges
+from loaderkit.formats._index import gzip_points, text_ranges, unpacked_text
+from loaderkit.formats._index.unpacked_text import UnpackedText, unpacked_block, zstd_library
 
 zstd = zstd_library()
 SKIPPED = struct.pack("<II", 0x184D2A53, 5) + b"other"

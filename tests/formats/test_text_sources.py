@@ -1,7 +1,7 @@
 """Lines, JSON Lines and CSV as sources: the records, and errors that name file, record and offset."""
 
+import bz2
 import csv
-import gzip
 import json
 import os
 import pickle
@@ -170,7 +170,7 @@ def test_json_lines_of_other_bytes(tmp_path):
     ):
         source[1]
     for name, data, text in [
-        ("a.jsonl.gz", gzip.compress(b"1\n", mtime=0), "gzip -d"),
+        ("a.jsonl.bz2", bz2.compress(b"1\n"), "bzip2 -d"),
         ("b.jsonl", "1\n".encode("utf-16"), "UTF-8"),
     ]:
         (tmp_path / name).write_bytes(data)

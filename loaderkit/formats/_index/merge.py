@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._base.canonical_json import canonical
-from loaderkit._codecs.gzip_points import WINDOW_BYTES
 from loaderkit.errors import DataFormatError
 
+from .gzip_points import WINDOW_BYTES
 from .key_order import KeyOrder
 from .layout import SectionFile, SectionShape, SectionWriter, smallest_unsigned
 from .record_index import PACKED

@@ -38,13 +38,13 @@ from numpy.typing import NDArray
 
 from loaderkit._base.block_checksums import damaged
 from loaderkit._codecs.checksums import data_crc32c, has_fast_crc32c
-from loaderkit._codecs.gzip_points import WINDOW_BYTES
 from loaderkit._codecs.scan import TextBlocks
 from loaderkit._source.fingerprint import KNOWN_TO_SOME_INDEXES, same_where_known
 from loaderkit._storage.range_reader import ObjectVersion
 from loaderkit.errors import FileChangedError
 
 from .check import shard_changed
+from .gzip_points import WINDOW_BYTES
 from .layout import SectionFile, torn
 
 # Behind the kind of an index with blocks: older versions so don't take it for one of theirs.

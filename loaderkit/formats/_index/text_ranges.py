@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from loaderkit._base.block_checksums import damaged
 from loaderkit._codecs.scan import Malformed, TextBlocks
-from loaderkit._codecs.unpacked_text import MOST_UNPACKED, UnpackedText, unpacked_block
 from loaderkit._storage.range_reader import ObjectVersion, RangeReader, read_range
 from loaderkit.errors import DataFormatError
 
 from .record_index import RecordIndex
+from .unpacked_text import MOST_UNPACKED, UnpackedText, unpacked_block
 
 _log = logging.getLogger("loaderkit")
 

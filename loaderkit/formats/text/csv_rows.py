@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._codecs.scan import Malformed, ReadAt, ShardScan
-from loaderkit._codecs.unpacked_text import scan_text
+from loaderkit.formats._index.unpacked_text import scan_text
 
 from .line_scanner import BOM, line_starts, newlines
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._codecs.scan import Malformed, ReadAt, ShardScan, compressed_by
-from loaderkit._codecs.unpacked_text import scan_text
+from loaderkit.formats._index.unpacked_text import scan_text
 
 # Bytes read at once. A window and its mask stay in a processor's cache; fewer bytes would take more calls of numpy.
 _WINDOW = 1 << 20

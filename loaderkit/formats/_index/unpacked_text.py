@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._base.extras import missing_library
+from loaderkit._codecs.checksums import span_checksums
+from loaderkit._codecs.scan import Malformed, ReadAt, ShardScan, TextBlocks, compressed_by
 
-from .checksums import span_checksums
 from .gzip_points import WINDOW_BYTES, gzip_points
-from .scan import Malformed, ReadAt, ShardScan, TextBlocks, compressed_by
 
 # Text that one read unpacks at most. Beyond it a frame is read from front to back alone.
 MOST_UNPACKED = 64 << 20
@@ -147,7 +147,7 @@ class UnpackedText:
         return b""
 
     def _input(self) -> bytes:
-        if not self._waiting:
+        if not self._waiting and self._at < self._size:
             self._waiting = self._read(self._at, min(_PIECE, self._size - self._at))
             self._at += len(self._waiting)
         data, self._waiting = self._waiting, b""

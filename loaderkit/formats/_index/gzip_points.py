@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._base.system.optional_library import library
-
-from .scan import Malformed, ReadAt
+from loaderkit._codecs.scan import Malformed, ReadAt
 
 WINDOW_BYTES = 1 << 15  # of text that deflate refers back to
 # Text between two points: each has a window in the index, and a read unpacks half of it on average.

@@ -41,7 +41,7 @@ KEYWORDS: Mapping[str, str] = _of_each(
         "num_workers": "worker_count",
         "multiprocessing_context mp_context": 'worker_kind="process" or "thread"',
         "multiprocessing_options": "worker_count=... and prefetch_batches=...",
-        "worker_init_fn": "lk.RandomMap, or lk.Map(fn, seed_globals=True): the record's seed, not the worker's",
+        "worker_init_fn": "lk.RandomMap, or lk.transforms.Seeded(fn): the record's seed, not the worker's",
         "persistent_workers": _ALWAYS_KEPT,
         "worker_buffer_size per_worker_buffer_size prefetch_factor": "prefetch_batches",
         "prefetch_buffer_size": "read_options=lk.ReadOptions(prefetch_buffer_size=...), or prefetch_batches",

@@ -17,7 +17,7 @@ from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit.samplers import Sampler
 from loaderkit.samplers.protocol import length_of, min_records_of, num_records_of, random_parts_of, seed_of
 from loaderkit.sources.random_reads import check_random_reads
-from loaderkit.transforms.base import Map, draws, operation_name
+from loaderkit.transforms.base import draws, operation_name, seeds
 from loaderkit.transforms.shape import shape_of
 
 from .parts import check_parts
@@ -60,10 +60,10 @@ def _check_operations(settings: LoaderSettings) -> None:
                 f"{operation_name(place, op)} draws random numbers, and the sampler has no seed: "
                 "give it one, for example IndexSampler(..., seed=0)"
             )
-        if isinstance(op, Map) and op.seed_globals and threads:
+        if seeds(op) and threads:
             raise ValueError(
-                f"{operation_name(place, op)} seeds the global generators, which threads share with each "
-                "other and with the training loop; use worker_kind='process'"
+                f"{operation_name(place, op)} seeds generators that threads share with each other and with the "
+                "training loop; use worker_kind='process'"
             )
 
 

@@ -19,8 +19,9 @@ from loaderkit.transforms.base import (
     Window,
     draws,
     function_of,
+    seeds,
 )
-from loaderkit.transforms.stages import SeededGlobals
+from loaderkit.transforms.seeding import SeededCall
 
 from .conformance import expect, expect_same
 from .snapshot import copied, snapshot_of
@@ -85,8 +86,10 @@ class OperationCalls:
         match self.operation:
             case RandomMap():
                 return function(element, rng)
-            case Map(seed_globals=True):
-                return SeededGlobals(function)(element, rng)
+            case Map() if seeds(self.operation):
+                seeded = SeededCall(function)
+                with seeded.kept():
+                    return seeded(element, rng)
             case MapWithIndex():
                 return function(place, element)
             case Window() if draws(self.operation):

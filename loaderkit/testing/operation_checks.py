@@ -17,7 +17,7 @@ from loaderkit._base.tree import flatten
 from loaderkit._order.rng import RecordRng
 from loaderkit._source.content import stable_repr
 from loaderkit.samplers.protocol import SEED_LIMIT
-from loaderkit.transforms.base import Batch, Filter, Map, RandomMap, Transformation, label_of
+from loaderkit.transforms.base import Batch, Filter, RandomMap, Transformation, label_of, seeds
 from loaderkit.transforms.operations import Operation, as_operations
 from loaderkit.transforms.parameters import parameters_of
 
@@ -165,7 +165,7 @@ def _result(samples: _OperationSamples) -> None:
 def _global_generators(samples: _OperationSamples) -> None:
     """results don't depend on the global generators of random and numpy.random
 
-    Make it a RandomMap and draw from the rng that it is given, or wrap it as lk.Map(function, seed_globals=True).
+    Make it a RandomMap and draw from the rng that it is given, or wrap it as lk.transforms.Seeded(function).
     """
     runs = []
     for seed in (1, 1, 2):
@@ -188,7 +188,7 @@ def _seed_globals(seed: int) -> None:
 def _global_generators_unchanged(samples: _OperationSamples) -> None:
     """the global generators of random and numpy.random stay where they were
 
-    Use a generator of its own, or lk.Map(function, seed_globals=True), which puts the states back: others in the
+    Use a generator of its own, or lk.transforms.Seeded(function), which puts the states back: others in the
     process draw from them, too.
     """
     _seed_globals(1)
@@ -312,8 +312,8 @@ def _threads(samples: _OperationSamples) -> None:
     Workers of worker_kind='thread' share the operation: keep nothing on self from one line of a call to the next.
     Where no threads share it: skip=['threads'].
     """
-    if isinstance(samples.operation, Map) and samples.operation.seed_globals:
-        raise Skip("a loader runs no Map with seed_globals in threads, which share the global generators")
+    if seeds(samples.operation):
+        raise Skip("a loader runs no Seeded in threads, which share the generators")
     calls = samples.calls
     for place, got in in_threads(lambda place: snapshot_of(calls(place)), range(len(calls)), "element"):
         samples.compare(place, got, "when several threads call it at once")

@@ -20,7 +20,8 @@ from loaderkit._base.tree import paths
 from loaderkit._loader.loader import DataLoader, settings_of, variant_of
 from loaderkit._order.sharding import NoSharding
 from loaderkit.errors import PurityError
-from loaderkit.transforms.base import Transformation, label_of, operation_name
+from loaderkit.transforms.base import Transformation, function_of, label_of, operation_name, seeds
+from loaderkit.transforms.seeding import SeededCall
 
 from .conformance import kept_global_generators
 from .progress import ProgressLine
@@ -297,9 +298,21 @@ def _blame(whole: _Pipeline, name: str, step: int, differs: Difference) -> Purit
     behind = "" if faulty.whole else f" (seen at step {step} of the whole pipeline)"
     return PurityError(
         f"{label} isn't a function of what it is given: {where} of its element {element}{behind} is {leaf.one} in this "
-        f"process and {leaf.other} {name}. {_reason(faulty, name)}",
+        f"process and {leaf.other} {name}. {_reason(faulty, name)}{_seeded_by(faulty)}",
         operation=label,
         leaf=leaf.path,
+    )
+
+
+def _seeded_by(faulty: _Pipeline) -> str:
+    """Of a Seeded what it reaches; "" for another operation."""
+    if not faulty.count or not seeds(operation := faulty.operations[-1]):
+        return ""
+    own = len(SeededCall(function_of(operation)).own)
+    return (
+        f". It seeds random, numpy.random, torch's generator where torch is imported, and {own} generators that the "
+        "function keeps; others, such as OpenCV's and one that is made in a call, it can't reach: give the transform "
+        "a generator as an attribute, or make it a RandomMap that draws from the rng that it is given"
     )
 
 
@@ -320,7 +333,7 @@ def _reason(faulty: _Pipeline, name: str) -> str:
     if _agree(_here, way, faulty, seeded=True) and not _agree(_here, way, faulty, seeded=False):
         return (
             "With the global generators seeded it repeats itself: it draws from random or numpy.random. Make it a "
-            "RandomMap and draw from the rng that it is given, or wrap it as lk.Map(function, seed_globals=True)"
+            "RandomMap and draw from the rng that it is given, or wrap it as lk.transforms.Seeded(function)"
         )
     if _agree(_fresh, _fresh, faulty, seeded=True):
         return kept

@@ -14,4 +14,5 @@ from .element_spec import ArraySpec as ArraySpec
 from .pack import Pack as Pack
 from .pad_batch import PadBatch as PadBatch
 from .pad_to import PadTo as PadTo
+from .seeded import Seeded as Seeded
 from .window_shuffle import WindowShuffle as WindowShuffle

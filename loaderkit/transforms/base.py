@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from loaderkit._base.former_arguments import warn_of_former
 from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._base.numbers import at_least, true_or_false
 
@@ -93,8 +94,7 @@ class Map(Transformation):
 
     Args:
         function: takes an element, returns the new one. A subclass defines `map(self, element)` instead.
-        seed_globals: True seeds `random`, `numpy.random` and, where it is imported, torch from the record before each
-            call, for functions that draw from them. A subclass may set it as an attribute.
+        seed_globals: the former name of `Seeded(function)`; goes with 0.3.
 
     >>> class Scale(Map):
     ...     def __init__(self, factor):
@@ -109,7 +109,13 @@ class Map(Transformation):
     """
 
     _method = "map"
+    _seeds: ClassVar[bool] = False  # of Seeded
     seed_globals: bool = False
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if vars(cls).get("seed_globals"):
+            warn_of_former(f"{cls.__name__}.seed_globals", "the base lk.transforms.Seeded", stacklevel=2)
 
     def __init__(
         self, function: Callable[[Any], Any] | None = None, *, seed_globals: bool | None = None
@@ -118,6 +124,9 @@ class Map(Transformation):
         if seed_globals is None:
             return
         self.seed_globals = true_or_false("seed_globals", seed_globals)
+        written = f"{name_of(function)}, " if function is not None else ""
+        instead = f"lk.transforms.Seeded({written[:-2]})" if seed_globals else f"lk.Map({written[:-2]})"
+        warn_of_former(f"Map({written}seed_globals={seed_globals})", instead, stacklevel=2)
 
     def map(self, element: Any) -> Any:
         """The element that takes this one's place."""
@@ -369,11 +378,21 @@ def function_of(operation: Transformation) -> Callable[..., Any]:
     >>> function_of(Map(abs)) is abs
     True
     """
-    kind = kind_of(operation)
-    if type(operation) is kind and operation._function is not None:
-        return operation._function
-    method: Callable[..., Any] = getattr(operation, kind._method)
+    if (function := given_function(operation)) is not None:
+        return function
+    method: Callable[..., Any] = getattr(operation, kind_of(operation)._method)
     return method
+
+
+def given_function(operation: Transformation) -> Callable[..., Any] | None:
+    """The function that an operation was made of; None for one of a class that defines a method.
+
+    >>> given_function(Map(abs)) is abs
+    True
+    """
+    # A user's class may have an attribute of this name.
+    ours = type(operation) is kind_of(operation) or "_seeds" in vars(type(operation))
+    return operation._function if ours else None
 
 
 def label_of(operation: Transformation) -> str:
@@ -385,13 +404,12 @@ def label_of(operation: Transformation) -> str:
     >>> label_of(Filter(str.isalpha)), label_of(Batch(8))
     ('Filter(isalpha)', 'Batch(batch_size=8)')
     """
-    kind = kind_of(operation)
     if isinstance(operation, Batch):
         return repr(operation)
-    if type(operation) is kind and operation._function is not None:
-        size = f"{operation.size}, " if isinstance(operation, Window) else ""
-        return f"{kind.__name__}({size}{name_of(operation._function)})"
-    return type(operation).__name__
+    if (function := given_function(operation)) is None:
+        return type(operation).__name__
+    size = f"{operation.size}, " if isinstance(operation, Window) else ""
+    return f"{type(operation).__name__}({size}{name_of(function)})"
 
 
 def draws(op: Transformation) -> bool:
@@ -400,7 +418,16 @@ def draws(op: Transformation) -> bool:
     >>> draws(RandomMap(lambda x, rng: x)), draws(Map(abs))
     (True, False)
     """
-    return op._draws or (isinstance(op, Map) and bool(op.seed_globals))
+    return op._draws or seeds(op)
+
+
+def seeds(op: Transformation) -> bool:
+    """Whether the operation seeds generators from the record that others use too, which threads would share.
+
+    >>> seeds(Map(abs))
+    False
+    """
+    return isinstance(op, Map) and (type(op)._seeds or bool(op.seed_globals))
 
 
 def group_of(op: Transformation) -> int:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .base import Map, NamedOperation, RandomMap, Transformation, draws, function_of, label_of, name_of
+from .base import Map, NamedOperation, RandomMap, Transformation, function_of, label_of, name_of, seeds
+from .seeded import Seeded
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ def of_part(op: Transformation, part: str | int, number: int, *, beside: bool) -
     if isinstance(op, RandomMap):
         made: Transformation = RandomMap(function)
     else:
-        made = Map(function, seed_globals=draws(op))
+        made = Seeded(function) if seeds(op) else Map(function)
     named = op._written or (NamedOperation(label_of(op), op),)
     made._written = tuple(NamedOperation(f"{part}: {each.label}", each.operation) for each in named)
     made._drawn_as = f"{part}/{op._drawn_as or number}"

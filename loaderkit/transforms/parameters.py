@@ -27,7 +27,7 @@ import numpy as np
 
 from loaderkit._base.canonical_json import canonical
 
-from .base import Batch, Transformation, kind_of
+from .base import Batch, Transformation, given_function, kind_of
 
 # Limits that keep a state small and quick to make. They decide what is written, so another value changes saved states.
 _MOST_CHARACTERS = 4096  # of all operations together
@@ -67,9 +67,9 @@ def parameters_of(operations: Sequence[Transformation]) -> list[dict[str, Any]]:
 def _operation(operation: Transformation) -> dict[str, Any]:
     kind = kind_of(operation)
     entry: dict[str, Any] = {"op": kind.__name__}
-    subject: Any = operation
-    if type(operation) is kind:
-        subject = operation.batch_fn if isinstance(operation, Batch) else operation._function
+    subject: Any = given_function(operation) or operation
+    if type(operation) is kind and subject is operation:
+        subject = operation.batch_fn if isinstance(operation, Batch) else None
     if subject is None:
         return entry
     entry["name"] = _name(subject)

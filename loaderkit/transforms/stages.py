@@ -4,9 +4,8 @@ A stage that fails gives the elements that it made before, with the failure behi
 after the failed one. One that doesn't fail hands on the failure behind its elements.
 """
 
-import random
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import compress
@@ -29,46 +28,10 @@ from .base import (
     draws,
     function_of,
     group_of,
+    seeds,
 )
 from .run import ElementRun
-
-
-class SeededGlobals:
-    """Calls a function with `random`, `numpy.random` and (where imported) torch seeded from a record's generator.
-
-    The generators' earlier states are restored after the call, also after an error, so code that runs later in the same
-    process (the trainer's at worker_count=0) isn't affected.
-
-    Args:
-        function: takes one element.
-
-    >>> draw = SeededGlobals(lambda _: random.random())
-    >>> draw(None, np.random.Generator(np.random.Philox(key=1))) == draw(
-    ...     None, np.random.Generator(np.random.Philox(key=1))
-    ... )
-    True
-    """
-
-    def __init__(self, function: Callable[[Any], Any]) -> None:
-        self.function = function
-
-    def __call__(self, element: Any, rng: "np.random.Generator") -> Any:
-        python, legacy = random.getstate(), np.random.get_state()  # noqa: NPY002 - the point is the global generator
-        # Used only where the user's code has imported it: an import here would take each worker about a second.
-        torch = sys.modules.get("torch")
-        torch_state = None if torch is None else torch.random.get_rng_state()
-        words = rng.integers(0, 2**32, size=4, dtype=np.uint64)  # (4,) below 2**32
-        random.seed(int(words[0]))
-        np.random.seed(words[1:3].astype(np.uint32))  # noqa: NPY002
-        if torch is not None:
-            torch.random.default_generator.manual_seed(int(words[3]))
-        try:
-            return self.function(element)
-        finally:
-            random.setstate(python)
-            np.random.set_state(legacy)  # noqa: NPY002
-            if torch is not None:
-                torch.random.set_rng_state(torch_state)
+from .seeding import SeededCall
 
 
 class RaisedBy(Exception):  # noqa: N818 - carries an error and its operation; isn't an error itself
@@ -147,13 +110,15 @@ class MapStage:
     none: Callable[[], Exception] | None = None
     with_index: bool = False
     rng: RecordRng | None = None  # of a function that draws
+    around: Callable[[], AbstractContextManager[None]] = nullcontext  # of the calls of a run
 
     def apply(self, run: ElementRun, start: Cursor) -> ElementRun:
         values: list[Any] = []
         if self.with_index:
             error = _gather(self.call, values, self.none, [begin[0] for begin in run.begins], run.values)
         elif self.rng is not None:
-            error = _gather(self.call, values, self.none, run.values, _generators(self.rng, run.begins))
+            with self.around():
+                error = _gather(self.call, values, self.none, run.values, _generators(self.rng, run.begins))
         else:
             error = _gather(self.call, values, self.none, run.values)
         if error is not None:
@@ -322,6 +287,9 @@ def stage_of(
         case RandomMap() if group_of(op):
             assert rng is not None
             return MixStage(label, call, none, rng)
+        case Map() if seeds(op):
+            seeded = SeededCall(call)
+            return MapStage(label, seeded, none, rng=rng, around=seeded.kept)
         case Map() | RandomMap():
             return MapStage(label, call, none, rng=rng)
         case MapWithIndex():

@@ -61,7 +61,7 @@ class Op:
             case "window":
                 return lk.WindowShuffle(self.by) if self.word == "shuffle" else lk.Window(self.by, self.call)
             case "random" if self.word == "legacy":
-                return lk.Map(_drawn_from(random, np.random, self.by), seed_globals=True)
+                return lk.transforms.Seeded(_drawn_from(random, np.random, self.by))
         return CLASSES[self.kind](self.call)
 
 

@@ -131,7 +131,7 @@ class Lossy:
 
 
 def _draws(op: Any) -> bool:
-    return isinstance(op, lk.RandomMap) or bool(getattr(op, "seed_globals", False))
+    return isinstance(op, lk.RandomMap | lk.transforms.Seeded)
 
 
 def outcome(

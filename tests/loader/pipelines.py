@@ -91,7 +91,7 @@ def _draw_globally(many: int) -> Any:
     def draw(tree: Any) -> Any:
         return on_leaves(lambda leaf: leaf + random.randrange(many + 1) + np.random.randint(many + 1), tree)
 
-    return lk.Map(draw, seed_globals=True)
+    return lk.transforms.Seeded(draw)
 
 
 def _filter(by: int) -> Any:

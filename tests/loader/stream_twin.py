@@ -87,7 +87,7 @@ def through(operations: list[Any], pairs: Iterator[Pair], seed: int | None, draw
             drawn += shuffles
             continue
         call = function_of(op) if isinstance(op, lk.transforms.Transformation) else op
-        draws = isinstance(op, lk.RandomMap) or getattr(op, "seed_globals", False)
+        draws = isinstance(op, lk.RandomMap | lk.transforms.Seeded)
         if isinstance(op, lk.Filter):
             pairs = _filtered(pairs, call)
         elif isinstance(op, lk.FlatMap):

@@ -200,14 +200,14 @@ AT_ONCE = {
         r"operations\[1\] RandomMap.*no seed.*seed=0",
     ),
     "global draws without seed": (
-        lambda: loader_of(lk.Map(abs, seed_globals=True), sampler=lk.IndexSampler(10)),
+        lambda: loader_of(lk.transforms.Seeded(abs), sampler=lk.IndexSampler(10)),
         ValueError,
-        r"operations\[0\] Map\(abs\).*no seed",
+        r"operations\[0\] Seeded\(abs\).*no seed",
     ),
     "global draws in threads": (
-        lambda: loader_of(lk.Map(abs, seed_globals=True), running=Running(2)),
+        lambda: loader_of(lk.transforms.Seeded(abs), running=Running(2)),
         ValueError,
-        r"operations\[0\] Map\(abs\).*threads share.*worker_kind='process'",
+        r"operations\[0\] Seeded\(abs\).*threads share.*worker_kind='process'",
     ),
     "num_workers": (lambda: loader_of(num_workers=2), TypeError, "num_workers.*worker_count"),
     "worker_buffer_size": (

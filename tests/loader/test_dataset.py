@@ -418,7 +418,7 @@ def legacy(element: dict[str, Any]) -> dict[str, Any]:
 
 def test_processes_and_mixtures_in_mixtures():
     """What draws, what was chosen and what was cut goes to worker processes; weights change in mid-run."""
-    chosen = lk.Dataset(DATA).shuffle(3)[4:].shuffle().map(lk.Map(legacy, seed_globals=True)).repeat()
+    chosen = lk.Dataset(DATA).shuffle(3)[4:].shuffle().map(lk.transforms.Seeded(legacy)).repeat()
     inner = lk.Dataset.mix({"a": chosen, "b": lk.Dataset(DATA).repeat().skip(3)}, seed=1)
     ds = lk.Dataset.mix(
         {"c": inner, "d": lk.Dataset(DATA).random_map(noisy).repeat()}, {"c": 2, "d": 1}, seed=0

@@ -70,7 +70,7 @@ def heard(operations: list[list[Any]], *said: tuple[str, str]) -> list[str]:
 MINOR = ".".join(np.__version__.split(".")[:2])
 NUMPY = (f'draws the random numbers": "{MINOR}"', 'draws the random numbers": "1.99"')
 DRAWING = [lk.RandomMap(flip)]
-SEEDED = [lk.Map(abs, seed_globals=True)]
+SEEDED = [lk.transforms.Seeded(abs)]
 
 
 def test_processes_with_another_algorithm_do_not_start():
@@ -81,7 +81,7 @@ def test_processes_with_another_algorithm_do_not_start():
         assert "the same versions of loaderkit and numpy" in text
 
 
-@pytest.mark.parametrize("operations", [DRAWING, SEEDED], ids=["RandomMap", "seed_globals"])
+@pytest.mark.parametrize("operations", [DRAWING, SEEDED], ids=["RandomMap", "Seeded"])
 def test_processes_whose_numpy_draws_otherwise_do_not_start(operations):
     """Another minor version may draw other numbers from the same words."""
     for text in heard([operations, operations], NUMPY):

@@ -163,7 +163,7 @@ def test_the_trainers_own_generators_are_left_alone():
     alone = draws(iter([1, 2, 3]))
     for function in (global_draws, fail):
         sampler = lk.IndexSampler(8, seed=SEED)
-        operations = [lk.Map(function, seed_globals=True)]
+        operations = [lk.transforms.Seeded(function)]
         assert (
             draws(iter(lk.DataLoader(data_source=range(8), sampler=sampler, operations=operations))) == alone
         )
@@ -178,7 +178,7 @@ def draw(element):
 
 def draws():
     sampler = lk.IndexSampler(6, num_epochs=1, seed=3)
-    return list(lk.DataLoader(data_source=range(6), sampler=sampler, operations=[lk.Map(draw, seed_globals=True)]))
+    return list(lk.DataLoader(data_source=range(6), sampler=sampler, operations=[lk.transforms.Seeded(draw)]))
 
 torch.manual_seed(1)
 expected = [float(torch.rand(())), float(torch.rand(()))]
@@ -209,7 +209,7 @@ def test_a_library_of_torchs_interface_is_seeded_where_it_is_imported(monkeypatc
     monkeypatch.setitem(sys.modules, "torch", stand_in)
 
     def draws() -> list[float]:
-        operations = [lk.Map(lambda _: generator.random(), seed_globals=True)]
+        operations = [lk.transforms.Seeded(lambda _: generator.random())]
         sampler = lk.IndexSampler(6, num_epochs=1, seed=3)
         return list(lk.DataLoader(data_source=range(6), sampler=sampler, operations=operations))
 

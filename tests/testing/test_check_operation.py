@@ -321,7 +321,7 @@ COLUMNS: list[dict[str, Any]] = [
 OWN: dict[str, tuple[Any, list[Any]]] = {
     "Map": (lk.Map(lambda e: {"y": e["x"] * 2}), ELEMENTS),
     "a function": (lambda e: {"y": e["x"] * 2}, ELEMENTS),
-    "seed_globals": (lk.Map(lambda e: np.random.random() + random.random(), seed_globals=True), ELEMENTS),
+    "Seeded": (lk.transforms.Seeded(lambda e: np.random.random() + random.random()), ELEMENTS),
     "MapWithIndex": (lk.MapWithIndex(lambda index, e: {**e, "index": index}), ELEMENTS),
     "RandomMap": (lk.RandomMap(lambda e, rng: e["x"] + rng.normal(size=3)), ELEMENTS),
     "Filter": (lk.Filter(lambda e: e["key"] > 1), ELEMENTS),
@@ -413,7 +413,7 @@ def test_what_cannot_be_checked_is_skipped_and_said():
     assert reasons["another process"] == "the operation can't be pickled"
     reasons = dict(check_operation(lambda e: threading.Lock(), 1, 2, skip=["sent results"]).skipped)
     assert "can't be sent back to be compared" in reasons["another process"]
-    operation, elements = OWN["seed_globals"]
+    operation, elements = OWN["Seeded"]
     skipped = dict(check_operation(operation, *elements, skip=["another process"]).skipped)
     assert "share the global generators" in skipped["threads"]
 

@@ -77,15 +77,15 @@ SINS: dict[str, tuple[Any, str, str]] = {
     "numpy's global generator": (
         with_leaf(noise=lambda e: np.random.random()),
         "['noise']",
-        "seed_globals=True",
+        "lk.transforms.Seeded(function)",
     ),
     "Python's global generator": (
         with_leaf(noise=lambda e: random.random()),
         "['noise']",
-        "seed_globals=True",
+        "lk.transforms.Seeded(function)",
     ),
-    "an unseeded generator": (
-        with_leaf(noise=lambda e: np.random.default_rng().random()),
+    "an unseeded generator that Seeded can't reach": (
+        lk.transforms.Seeded(with_leaf(noise=lambda e: np.random.default_rng().random())),
         "['noise']",
         "unseeded generator",
     ),
@@ -282,13 +282,13 @@ class Opener(lk.Map):
 
 
 # The others run with threads here, which start at once.
-IN_PROCESSES = {"seed_globals", "logical streams"}
+IN_PROCESSES = {"Seeded", "logical streams"}
 CLEAN: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "nothing": ([], {}),
     "Batch": ([lk.Batch(4)], {}),
     "Map": ([record, fresh, lk.Batch(4)], {}),
     "RandomMap": ([record, lk.RandomMap(noisy), lk.Batch(4), lk.RandomMap(noisy)], {}),
-    "seed_globals": ([record, lk.Map(legacy, seed_globals=True), lk.Batch(4)], {}),
+    "Seeded": ([record, lk.transforms.Seeded(legacy), lk.Batch(4)], {}),
     "MapWithIndex": ([record, lk.MapWithIndex(lambda i, e: {**e, "i": i})], {}),
     "Filter": ([record, lk.Filter(lambda e: e["key"] % 3 > 0), lk.RandomMap(noisy), lk.Batch(4)], {}),
     "FlatMap": ([lk.FlatMap(range), record, lk.RandomMap(noisy), lk.Batch(4)], {}),

@@ -152,14 +152,8 @@ def test_a_label_has_no_address(function: Any, name: str) -> None:
 
 def test_options_of_map_and_flat_map() -> None:
     """Options are arguments, or attributes of a subclass; the error names a wrong one."""
-    assert Map(seen).seed_globals is False
-    assert Map(seen, seed_globals=True).seed_globals is True
     assert FlatMap(seen).max_fan_out is None
     assert FlatMap(seen, max_fan_out=3).max_fan_out == 3
-    augment = type("Augment", (Map,), {"seed_globals": True, "map": lambda self, element: element})
-    assert augment().seed_globals is True
-    with pytest.raises(TypeError, match="seed_globals: expected True or False, got 1"):
-        Map(seen, seed_globals=1)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"max_fan_out: expected an int, got 2\.5"):
         FlatMap(seen, max_fan_out=2.5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="max_fan_out: expected 1 or more, got 0"):

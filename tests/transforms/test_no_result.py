@@ -28,7 +28,7 @@ class Forgetful(lk.Filter):
 
 OPERATIONS = {
     "Map": lk.Map(nothing_at_5),
-    "Map that draws": lk.Map(nothing_at_5, seed_globals=True),
+    "Map that draws": lk.transforms.Seeded(nothing_at_5),
     "MapWithIndex": lk.MapWithIndex(nothing_at_5),
     "RandomMap": lk.RandomMap(nothing_at_5),
     "Filter": lk.Filter(nothing_at_5),

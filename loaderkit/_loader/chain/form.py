@@ -310,7 +310,7 @@ class Form:
 def step_of(op: Transformation) -> str:
     """The name of the step that an operation is.
 
-    >>> step_of(Map(abs)), step_of(Map(abs, seed_globals=True)), step_of(Batch(4))
+    >>> step_of(Map(abs)), step_of(RandomMap(max)), step_of(Batch(4))
     ('map', 'random_map', 'batch')
     """
     if draws(op) and not isinstance(op, Window):

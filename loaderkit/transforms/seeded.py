@@ -1,0 +1,53 @@
+"""Transforms that draw from generators of their own, made a function of the record."""
+
+from collections.abc import Callable
+from reprlib import repr as _short
+from typing import Any
+
+from .base import Map, Transformation, given_function
+from .foreign import ForeignTransform, Key, library_of, path_of
+
+
+class Seeded(Map):
+    """A Map whose function draws from generators that it isn't given: they are seeded from the record before each call.
+
+    They are Python's `random`, numpy's global one, torch's where it is imported, and those that the function keeps: in
+    its attributes, in those of transforms inside, or as names from around it. After the calls each is where it was.
+    Each call of `check_pipeline` finds out a generator that isn't reached, such as OpenCV's, and one made in the call.
+
+    Args:
+        transform: takes an element, returns the new one. One of albumentations gets arrays by their names, one of
+            torchvision or keras gets arrays (H, W, C) in the form that it wants; pictures come back as arrays. A
+            subclass defines `map(self, element)` instead.
+        key: of the part of an element that it gets: a key, a position, or a path of them. None for the whole element.
+
+    A loader refuses it with worker_kind="thread", since threads would share the generators.
+
+    >>> import random
+    >>> import loaderkit as lk
+    >>> jitter = Seeded(lambda x: x + random.random(), key="x")
+    >>> loader = lk.load([{"x": 1.0, "y": 2}], operations=[jitter], seed=0, num_epochs=1)
+    >>> list(loader) == list(loader)
+    True
+    """
+
+    _seeds = True
+
+    def __init__(self, transform: Callable[..., Any] | None = None, key: Key | None = None) -> None:
+        if type(self) is not Seeded:
+            self._take(transform)
+        elif not callable(transform) or isinstance(transform, Transformation | type):
+            raise TypeError(
+                f"Seeded: expected a function or a transform of another library, got {_short(transform)}"
+            )
+        else:
+            path = path_of(key)
+            self._set(
+                _function=ForeignTransform(transform, path) if path or library_of(transform) else transform
+            )
+
+    def map(self, element: Any) -> Any:
+        """The element that takes this one's place; no generator is seeded here."""
+        if (function := given_function(self)) is None:
+            raise TypeError(f"{type(self).__name__}: expected the method map(self, element), got none")
+        return function(element)

@@ -1,0 +1,271 @@
+"""A call whose generators are seeded from a record: those of the process, and those that the function itself keeps."""
+
+import random
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+_MOST_OBJECTS = 10_000  # looked at in a function: a walk takes some milliseconds, once a process
+_MOST_OF_ONE = 1_000  # values of a container that is looked into; longer ones are data
+
+
+class _Generator(Protocol):
+    """A generator that a function keeps; `words`, (2,) uint64 below 2**32, seed it."""
+
+    def __init__(self, generator: Any) -> None: ...
+    def state(self) -> Any: ...
+    def set_state(self, state: Any) -> None: ...
+    def seed(self, words: NDArray[np.uint64]) -> None: ...
+
+
+class SeededCall:
+    """A function that draws from generators as one of a record and a generator, which seeds them.
+
+    They are `random`, `numpy.random`, torch where it is imported, and those found in the function: attributes of an
+    object and of the objects in it, and what a function has from around it.
+
+    Args:
+        function: takes one element.
+
+    >>> draw = SeededCall(lambda _: random.random())
+    >>> with draw.kept():
+    ...     one, two = (draw(None, np.random.Generator(np.random.Philox(key=1))) for _ in range(2))
+    >>> one == two
+    True
+    """
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self.function = function
+        self._own: list[_Generator] | None = (
+            None  # found in each process, since it isn't the function's copy's
+        )
+
+    @property
+    def own(self) -> "list[_Generator]":
+        """The generators that are found in the function, in the order in which it names them."""
+        if self._own is None:
+            self._own = _found_in(self.function)
+        return self._own
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Behind the block all generators are where they were before, also after an error.
+
+        So code that runs later in the process, the trainer's at worker_count=0, isn't affected. The calls of many
+        records share one block: numpy takes 80 us to give a state and to take it back.
+        """
+        with ExitStack() as stack:
+            stack.callback(random.setstate, random.getstate())
+            stack.callback(np.random.set_state, np.random.get_state())  # noqa: NPY002 - the point is the global generator
+            # Used only where the user's code has imported it: an import here would take each worker about a second.
+            if (torch := sys.modules.get("torch")) is not None:
+                stack.callback(torch.random.set_rng_state, torch.random.get_rng_state())
+            for generator in self.own:
+                stack.callback(generator.set_state, generator.state())
+            yield
+
+    def __call__(self, element: Any, rng: "np.random.Generator") -> Any:
+        """What the function makes of an element; within `kept`."""
+        words = rng.integers(0, 2**32, size=4, dtype=np.uint64)  # (4,) below 2**32
+        random.seed(int(words[0]))
+        np.random.seed(words[1:3].astype(np.uint32))  # noqa: NPY002 - the point is the global generator
+        if (torch := sys.modules.get("torch")) is not None:
+            torch.random.default_generator.manual_seed(int(words[3]))
+        if own := self.own:
+            drawn = rng.integers(0, 2**32, size=(len(own), 2), dtype=np.uint64)
+            for generator, seed in zip(own, drawn):
+                generator.seed(seed)
+        return self.function(element)
+
+    def __reduce__(self) -> tuple[type["SeededCall"], tuple[Any]]:
+        return SeededCall, (self.function,)
+
+
+def _found_in(function: Any) -> list[_Generator]:
+    found: list[_Generator] = []
+    seen: dict[int, Any] = {}  # by id; kept, so that no other object gets an id of them
+    todo = [function]
+    while todo and len(seen) < _MOST_OBJECTS:
+        value = todo.pop()
+        if id(value) in seen:
+            continue
+        seen[id(value)] = value
+        if (kind := _kind_of(value)) is not None:
+            found.append(kind(value))
+        else:
+            todo += reversed(_parts_of(value))
+    # Of objects that take a seed and show no generator, one of compiled code.
+    return found or [_Reseeded(value) for value in seen.values() if hasattr(type(value), "set_random_seed")]
+
+
+def _parts_of(value: Any) -> list[Any]:
+    """What may be a generator, or have one, in an object: in an order that is the same in each process."""
+    if isinstance(value, ModuleType | type | np.ndarray | str | bytes | int | float | None):
+        return []
+    if isinstance(value, partial):
+        return [value.func, *value.args, *value.keywords.values()]
+    if isinstance(value, MethodType):
+        return [value.__self__, value.__func__]
+    if isinstance(value, FunctionType):
+        named = [value.__globals__[name] for name in _names_in(value.__code__) if name in value.__globals__]
+        around = [each for cell in value.__closure__ or () for each in _contents_of(cell)]
+        return [*around, *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values(), *named]
+    parts: list[Any] = []
+    if isinstance(value, list | tuple | dict) and len(value) <= _MOST_OF_ONE:
+        parts += value.values() if isinstance(value, dict) else value
+    for kind in type(value).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        parts += [getattr(value, name, None) for name in ([slots] if isinstance(slots, str) else slots)]
+    parts += (getattr(value, "__dict__", None) or {}).values()
+    # What the calls of an object name, such as a generator of its module.
+    return [*parts, *(each for name in ("__call__", "map") if (each := type(value).__dict__.get(name)))]
+
+
+def _contents_of(cell: CellType) -> list[Any]:
+    try:
+        return [cell.cell_contents]
+    except ValueError:  # empty: the name has no value yet
+        return []
+
+
+def _names_in(code: CodeType) -> list[str]:
+    """The names of globals in a function and in those that it makes, each once."""
+    inner = [name for each in code.co_consts if isinstance(each, CodeType) for name in _names_in(each)]
+    return [*dict.fromkeys([*code.co_names, *inner])]
+
+
+def _kind_of(value: Any) -> "type[_Generator] | None":
+    """How an object is seeded that is a generator of its own; None for another, and for a global one."""
+    kind = type(value)
+    if isinstance(value, np.random.Generator):
+        return _OfNumpy
+    if isinstance(value, np.random.RandomState):
+        return None if value is np.random.mtrand._rand else _OfOldNumpy
+    if kind.__name__ == "Generator" and kind.__module__.partition(".")[0] == "torch":
+        return None if value is sys.modules["torch"].random.default_generator else _OfTorch
+    if kind.__name__ == "SeedGenerator" and hasattr(value, "state"):
+        return _OfKeras
+    if isinstance(value, random.SystemRandom) or value is _GLOBAL:
+        return None
+    return _OfPython if all(hasattr(kind, name) for name in ("getstate", "setstate", "seed")) else None
+
+
+_GLOBAL = getattr(random.random, "__self__", None)
+
+
+@dataclass(frozen=True, slots=True)
+class _OfPython:
+    """A `random.Random`, or what has its methods."""
+
+    generator: Any
+
+    def state(self) -> Any:
+        return self.generator.getstate()
+
+    def set_state(self, state: Any) -> None:
+        self.generator.setstate(state)
+
+    def seed(self, words: NDArray[np.uint64]) -> None:
+        self.generator.seed(int(words[0]) << 32 | int(words[1]))
+
+
+@dataclass(frozen=True, slots=True)
+class _OfNumpy:
+    """A `np.random.Generator`: its bit generator gets a state, as a new one of a seed would take 10 us."""
+
+    generator: Any
+
+    def state(self) -> Any:
+        return self.generator.bit_generator.state
+
+    def set_state(self, state: Any) -> None:
+        self.generator.bit_generator.state = state
+
+    def seed(self, words: NDArray[np.uint64]) -> None:
+        bits, (one, two) = self.generator.bit_generator, words.tolist()
+        if type(bits) not in (np.random.PCG64, np.random.PCG64DXSM):
+            bits.state = type(bits)([one, two]).state
+            return
+        # Any number is a state, and any odd one an increment; the first draws of near states are near each other.
+        bits.state = {
+            "bit_generator": type(bits).__name__,
+            "state": {"state": _spread(one), "inc": _spread(two) | 1},
+            "has_uint32": 0,
+            "uinteger": 0,
+        }
+
+
+def _spread(word: int) -> int:
+    """A number of 128 bits, all of which depend on one of 32."""
+    return (word + 1) * 0x9E3779B97F4A7C15F39CC0605CEDC835 & (1 << 128) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class _OfOldNumpy:
+    """A `np.random.RandomState`."""
+
+    generator: Any
+
+    def state(self) -> Any:
+        return self.generator.get_state()
+
+    def set_state(self, state: Any) -> None:
+        self.generator.set_state(state)
+
+    def seed(self, words: NDArray[np.uint64]) -> None:
+        self.generator.seed(words.astype(np.uint32))
+
+
+@dataclass(frozen=True, slots=True)
+class _OfTorch:
+    """A `torch.Generator`."""
+
+    generator: Any
+
+    def state(self) -> Any:
+        return self.generator.get_state()
+
+    def set_state(self, state: Any) -> None:
+        self.generator.set_state(state)
+
+    def seed(self, words: NDArray[np.uint64]) -> None:
+        self.generator.manual_seed(int(words[0]) << 31 | int(words[1]))
+
+
+@dataclass(frozen=True, slots=True)
+class _OfKeras:
+    """A `keras.random.SeedGenerator`: two numbers of 32 bits in a variable."""
+
+    generator: Any
+
+    def state(self) -> Any:
+        return np.asarray(self.generator.state)
+
+    def set_state(self, state: Any) -> None:
+        self.generator.state.assign(state)
+
+    def seed(self, words: NDArray[np.uint64]) -> None:
+        self.generator.state.assign(words.astype(np.uint32))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reseeded:
+    """An object with `set_random_seed` that doesn't say where its generator stands, so it isn't put back."""
+
+    generator: Any
+
+    def state(self) -> None:
+        return None
+
+    def set_state(self, state: Any) -> None:
+        pass
+
+    def seed(self, words: NDArray[np.uint64]) -> None:
+        self.generator.set_random_seed(int(words[0]))

@@ -62,7 +62,7 @@ def run(options: argparse.Namespace, out: Output) -> None:
     )
     name = "tar" if options.output == PIPE else format_of_target(options.output)
     if name not in registry.writable():
-        known = ", .".join(registry.writable())
+        known = ", .".join(registry.writable(by_extension=True))
         raise UsageError(f"--output: expected a name that ends with .{known}, got {options.output}")
     targets = [options.output.replace("{}", f"{number:05d}") for number in range(shards)]
     if found := [target for target in targets if os.path.lexists(target)]:

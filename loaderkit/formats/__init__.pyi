@@ -7,6 +7,8 @@ from .grouped_rows import GroupedRowsDataSource as GroupedRowsDataSource
 from .joined_files import JoinedFilesDataSource as JoinedFilesDataSource
 from .lmdb import LmdbDataSource as LmdbDataSource
 from .mds import MdsDataSource as MdsDataSource
+from .record_writer import RecordWriter as RecordWriter
+from .record_writer import open_writer as open_writer
 from .registry import register as register
 from .tables.arrow import ArrowDataSource as ArrowDataSource
 from .tables.parquet import ParquetDataSource as ParquetDataSource

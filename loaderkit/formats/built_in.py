@@ -166,4 +166,10 @@ FORMATS = (
         one_file=True,
         remote=False,
     ),
+    Format(
+        name="webdataset",
+        source="loaderkit.formats.tar.source:TarDataSource",
+        scanner="loaderkit.formats.tar.scanner:TarFormat",
+        writer="loaderkit.formats.tar.webdataset:WebDatasetWriting",
+    ),
 )

@@ -90,14 +90,17 @@ def names() -> tuple[str, ...]:
     return tuple(_by_name)
 
 
-def writable() -> tuple[str, ...]:
-    """The names of the formats that can be written.
+def writable(*, by_extension: bool = False) -> tuple[str, ...]:
+    """The names of the formats that can be written. by_extension: of those alone that a file's name may say.
 
     >>> writable()
-    ('array_record', 'tar', 'tfrecord', 'parquet', 'arrow', 'jsonl', 'tokens')
+    ('array_record', 'tar', 'tfrecord', 'parquet', 'arrow', 'jsonl', 'tokens', 'webdataset')
     """
     _read_entry_points()
-    return tuple(name for name, each in _by_name.items() if each.writer is not None)
+    known = _by_name.items()
+    return tuple(
+        name for name, each in known if each.writer is not None and (each.extensions or not by_extension)
+    )
 
 
 def find(name: object) -> Format | None:

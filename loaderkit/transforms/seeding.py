@@ -4,10 +4,9 @@ import random
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +15,12 @@ _MOST_OBJECTS = 10_000  # looked at in a function: a walk takes some millisecond
 _MOST_OF_ONE = 1_000  # values of a container that is looked into; longer ones are data
 
 
-class _Generator(Protocol):
-    """A generator that a function keeps; `words`, (2,) uint64 below 2**32, seed it."""
+class _Generator(NamedTuple):
+    """A generator that a function keeps: its state, put back, and seeded with (2,) uint64 below 2**32."""
 
-    def __init__(self, generator: Any) -> None: ...
-    def state(self) -> Any: ...
-    def set_state(self, state: Any) -> None: ...
-    def seed(self, words: NDArray[np.uint64]) -> None: ...
+    state: Callable[[], Any]
+    set_state: Callable[[Any], None]
+    seed: Callable[[NDArray[np.uint64]], None]
 
 
 class SeededCall:
@@ -48,7 +46,7 @@ class SeededCall:
         )
 
     @property
-    def own(self) -> "list[_Generator]":
+    def own(self) -> list[_Generator]:
         """The generators that are found in the function, in the order in which it names them."""
         if self._own is None:
             self._own = _found_in(self.function)
@@ -97,12 +95,16 @@ def _found_in(function: Any) -> list[_Generator]:
         if id(value) in seen:
             continue
         seen[id(value)] = value
-        if (kind := _kind_of(value)) is not None:
-            found.append(kind(value))
+        if (generator := _generator_of(value)) is not None:
+            found.append(generator)
         else:
             todo += reversed(_parts_of(value))
-    # Of objects that take a seed and show no generator, one of compiled code.
-    return found or [_Reseeded(value) for value in seen.values() if hasattr(type(value), "set_random_seed")]
+    return found or [_reseeded(value) for value in seen.values() if hasattr(type(value), "set_random_seed")]
+
+
+def _reseeded(value: Any) -> _Generator:
+    """An object of compiled code that takes a seed, shows no generator, and so isn't put back."""
+    return _Generator(lambda: None, lambda _: None, lambda words: value.set_random_seed(int(words[0])))
 
 
 def _parts_of(value: Any) -> list[Any]:
@@ -141,131 +143,58 @@ def _names_in(code: CodeType) -> list[str]:
     return [*dict.fromkeys([*code.co_names, *inner])]
 
 
-def _kind_of(value: Any) -> "type[_Generator] | None":
+def _generator_of(value: Any) -> _Generator | None:
     """How an object is seeded that is a generator of its own; None for another, and for a global one."""
     kind = type(value)
     if isinstance(value, np.random.Generator):
-        return _OfNumpy
-    if isinstance(value, np.random.RandomState):
-        return None if value is np.random.mtrand._rand else _OfOldNumpy
+        bits = value.bit_generator
+        return _Generator(
+            partial(getattr, bits, "state"), partial(setattr, bits, "state"), partial(_seed_bits, bits)
+        )
+    if isinstance(value, np.random.RandomState) and value is not np.random.mtrand._rand:
+        return _Generator(value.get_state, value.set_state, lambda words: value.seed(words.astype(np.uint32)))
     if kind.__name__ == "Generator" and kind.__module__.partition(".")[0] == "torch":
-        return None if value is sys.modules["torch"].random.default_generator else _OfTorch
-    if kind.__name__ == "SeedGenerator" and hasattr(value, "state"):
-        return _OfKeras
+        if value is sys.modules["torch"].random.default_generator:
+            return None
+        return _Generator(
+            value.get_state, value.set_state, lambda words: value.manual_seed(_one_number(words))
+        )
+    if kind.__name__ == "SeedGenerator" and hasattr(value, "state"):  # Keras's: two numbers in a variable
+        variable = value.state
+        return _Generator(
+            lambda: np.asarray(variable),
+            variable.assign,
+            lambda words: variable.assign(words.astype(np.uint32)),
+        )
     if isinstance(value, random.SystemRandom) or value is _GLOBAL:
         return None
-    return _OfPython if all(hasattr(kind, name) for name in ("getstate", "setstate", "seed")) else None
+    if all(
+        hasattr(kind, name) for name in ("getstate", "setstate", "seed")
+    ):  # random.Random, and what is like it
+        return _Generator(value.getstate, value.setstate, lambda words: value.seed(_one_number(words)))
+    return None
 
 
 _GLOBAL = getattr(random.random, "__self__", None)
 
 
-@dataclass(frozen=True, slots=True)
-class _OfPython:
-    """A `random.Random`, or what has its methods."""
-
-    generator: Any
-
-    def state(self) -> Any:
-        return self.generator.getstate()
-
-    def set_state(self, state: Any) -> None:
-        self.generator.setstate(state)
-
-    def seed(self, words: NDArray[np.uint64]) -> None:
-        self.generator.seed(int(words[0]) << 32 | int(words[1]))
+def _one_number(words: NDArray[np.uint64]) -> int:
+    return int(words[0]) << 31 | int(words[1])
 
 
-@dataclass(frozen=True, slots=True)
-class _OfNumpy:
-    """A `np.random.Generator`: its bit generator gets a state, as a new one of a seed would take 10 us."""
-
-    generator: Any
-
-    def state(self) -> Any:
-        return self.generator.bit_generator.state
-
-    def set_state(self, state: Any) -> None:
-        self.generator.bit_generator.state = state
-
-    def seed(self, words: NDArray[np.uint64]) -> None:
-        bits, (one, two) = self.generator.bit_generator, words.tolist()
-        if type(bits) not in (np.random.PCG64, np.random.PCG64DXSM):
-            bits.state = type(bits)([one, two]).state
-            return
-        # Any number is a state, and any odd one an increment; the first draws of near states are near each other.
-        bits.state = {
-            "bit_generator": type(bits).__name__,
-            "state": {"state": _spread(one), "inc": _spread(two) | 1},
-            "has_uint32": 0,
-            "uinteger": 0,
-        }
+def _seed_bits(bits: Any, words: NDArray[np.uint64]) -> None:
+    one, two = words.tolist()
+    if type(bits) not in (np.random.PCG64, np.random.PCG64DXSM):
+        bits.state = type(bits)([one, two]).state
+        return
+    # Any number is a state, and any odd one an increment; a new generator of a seed would take 10 us.
+    state, increment = ((word + 1) * _SPREAD & (1 << 128) - 1 for word in (one, two))
+    bits.state = {
+        "bit_generator": type(bits).__name__,
+        "state": {"state": state, "inc": increment | 1},
+        "has_uint32": 0,
+        "uinteger": 0,
+    }
 
 
-def _spread(word: int) -> int:
-    """A number of 128 bits, all of which depend on one of 32."""
-    return (word + 1) * 0x9E3779B97F4A7C15F39CC0605CEDC835 & (1 << 128) - 1
-
-
-@dataclass(frozen=True, slots=True)
-class _OfOldNumpy:
-    """A `np.random.RandomState`."""
-
-    generator: Any
-
-    def state(self) -> Any:
-        return self.generator.get_state()
-
-    def set_state(self, state: Any) -> None:
-        self.generator.set_state(state)
-
-    def seed(self, words: NDArray[np.uint64]) -> None:
-        self.generator.seed(words.astype(np.uint32))
-
-
-@dataclass(frozen=True, slots=True)
-class _OfTorch:
-    """A `torch.Generator`."""
-
-    generator: Any
-
-    def state(self) -> Any:
-        return self.generator.get_state()
-
-    def set_state(self, state: Any) -> None:
-        self.generator.set_state(state)
-
-    def seed(self, words: NDArray[np.uint64]) -> None:
-        self.generator.manual_seed(int(words[0]) << 31 | int(words[1]))
-
-
-@dataclass(frozen=True, slots=True)
-class _OfKeras:
-    """A `keras.random.SeedGenerator`: two numbers of 32 bits in a variable."""
-
-    generator: Any
-
-    def state(self) -> Any:
-        return np.asarray(self.generator.state)
-
-    def set_state(self, state: Any) -> None:
-        self.generator.state.assign(state)
-
-    def seed(self, words: NDArray[np.uint64]) -> None:
-        self.generator.state.assign(words.astype(np.uint32))
-
-
-@dataclass(frozen=True, slots=True)
-class _Reseeded:
-    """An object with `set_random_seed` that doesn't say where its generator stands, so it isn't put back."""
-
-    generator: Any
-
-    def state(self) -> None:
-        return None
-
-    def set_state(self, state: Any) -> None:
-        pass
-
-    def seed(self, words: NDArray[np.uint64]) -> None:
-        self.generator.set_random_seed(int(words[0]))
+_SPREAD = 0x9E3779B97F4A7C15F39CC0605CEDC835  # all of 128 bits depend on a word

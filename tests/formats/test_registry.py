@@ -45,6 +45,7 @@ WRITTEN = {
     "arrow": "ArrowWriting",
     "jsonl": "JsonLinesWriting",
     "tokens": "TokensWriting",
+    "webdataset": "WebDatasetWriting",
 }
 OPENED = {
     "array_record": "ArrayRecordDataSource",
@@ -91,7 +92,10 @@ def test_a_format_is_what_the_tables_of_before_said():
     for name, cls in WRITTEN.items():
         found = registry.of_name(name)
         assert found.writer.endswith(f":{cls}")
-        assert found.make_writer().name == name and found.make_writer().extension == found.extensions[0]
+        assert (
+            found.make_writer().name == name
+            and found.make_writer().extension == (found.extensions or ["tar"])[0]
+        )
     for name, source in OPENED.items():
         assert registry.of_name(name).source_name == source
     scanned = {name: registry.of_name(name) for name in registry.names() if registry.of_name(name).scanner}

@@ -5,8 +5,9 @@ import itertools
 import os
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from loaderkit._base.system.limits import above_standard
 
@@ -15,27 +16,45 @@ from .dropped import Dropped
 from .record_stream import encoded_each, source_records
 from .shard_jobs import sync
 from .shard_result import ShardResult
-from .target import shard_names
-from .write_format import RecordFiles
+from .target import WriteTarget
+from .write_format import RecordFiles, ShardWriter
 
 
-def write_by_bytes(encoded: Iterable[Any], files: RecordFiles, folder: str, shard_bytes: int) -> list[str]:
-    """Writes files that are ended where they have so many bytes; gives their names.
+def write_by_bytes(
+    encoded: Iterable[Any], files: RecordFiles, target: WriteTarget, nbytes: int, records: int | None = None
+) -> list[str]:
+    """Writes files that are ended where they have so many bytes or records; gives their names.
 
     Args:
         encoded: what the encoder made of the records.
         files: their format.
-        folder: for the files.
-        shard_bytes: the size.
+        target: where the files go.
+        nbytes, records: as `write_by_size` takes them.
     """
     extension = files.format.extension
-    paths = (os.path.join(folder, f"{shard:05d}.{extension}") for shard in itertools.count())
-    count = len(write_by_size(encoded, files, paths, shard_bytes))
+    count = len(write_by_size(encoded, files, numbered_paths(target, extension), nbytes, records))
+    return name_shards(target, count, extension)
+
+
+def numbered_paths(target: WriteTarget, extension: str) -> Iterator[str]:
+    """Where unfinished files lie of which the number isn't known before.
+
+    Args:
+        target: where they go.
+        extension: theirs.
+    """
+    if target.is_file:
+        return iter([os.path.join(target.folder, *target.names(1, extension))])
+    return (os.path.join(target.folder, f"{shard:05d}.{extension}") for shard in itertools.count())
+
+
+def name_shards(target: WriteTarget, count: int, extension: str) -> list[str]:
+    """Gives the first of the numbered paths the names of a set of so many files; the names."""
     if not count:
         raise ValueError("records: expected one or more that can be written, got none")
-    names = shard_names(count, extension)
-    for shard, name in enumerate(names):
-        os.replace(os.path.join(folder, f"{shard:05d}.{extension}"), os.path.join(folder, name))
+    names = target.names(count, extension)
+    for name, path in zip(names, numbered_paths(target, extension)):
+        os.replace(path, os.path.join(target.folder, name))
     return names
 
 
@@ -50,17 +69,56 @@ def write_by_size(
         paths: of the files.
         nbytes, records: the bytes, and the records if a number is given.
     """
-    rest = iter(encoded)
-    counts = []
-    for first, path in zip(rest, paths, strict=False):
-        with files.writer(path) as writer:
-            for count, record in enumerate(itertools.chain([first], rest), 1):
-                writer.add(record)
-                if writer.nbytes >= nbytes or count == records:
-                    break
-        sync(path)
-        counts.append(count)
-    return counts
+    with SizedShards(files, paths, nbytes, records) as shards:
+        for one in encoded:
+            if not shards.add(one):
+                break
+    return shards.counts
+
+
+class SizedShards:
+    """Files that are written record by record, each ended where it has so many bytes or records.
+
+    A context: its end ends the last file, an error in it gives that one up.
+
+    Args:
+        files, paths, nbytes, records: as `write_by_size` takes them.
+    """
+
+    def __init__(self, files: RecordFiles, paths: Iterator[str], nbytes: int, records: int | None) -> None:
+        self.counts: list[int] = []  # of the records of each file
+        self._files, self._paths, self._nbytes, self._records = files, paths, nbytes, records
+        self._open: tuple[ExitStack, ShardWriter, str] | None = None
+
+    def add(self, encoded: Any) -> bool:
+        """Appends a record; False where there is no path for a file that it would begin."""
+        if self._open is None:
+            path = next(self._paths, None)
+            if path is None:
+                return False
+            stack = ExitStack()
+            self._open = stack, stack.enter_context(self._files.writer(path)), path
+            self.counts.append(0)
+        writer = self._open[1]
+        writer.add(encoded)
+        self.counts[-1] += 1
+        if writer.nbytes >= self._nbytes or self.counts[-1] == self._records:
+            self._end(None, None, None)
+        return True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._end(*error)
+
+    def _end(self, *error: Any) -> None:
+        if self._open is None:
+            return
+        (stack, _, path), self._open = self._open, None
+        stack.__exit__(*error)
+        if error[0] is None:
+            sync(path)
 
 
 def write_spooled(encoded: Iterable[Any], files: RecordFiles, folder: str, names: Sequence[str]) -> None:

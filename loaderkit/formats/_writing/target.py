@@ -41,11 +41,23 @@ def shard_names(count: int, extension: str) -> list[str]:
     return [f"{shard:05d}-of-{count:05d}.{extension}" for shard in range(count)]
 
 
+_NUMBER = re.compile(r"%0?\d*d")
+
+
+def is_pattern(path: str) -> bool:
+    """Whether the last part of a path has the place of a number, as webdataset's writers take it.
+
+    >>> is_pattern("out/train-%06d.tar"), is_pattern("out/train.tar")
+    (True, False)
+    """
+    return len(_NUMBER.findall(os.path.basename(path))) == 1
+
+
 class WriteTarget:
-    """A folder of files, or one file, that is there whole or not at all.
+    """A folder of files, one file, or numbered files in a folder with others, all there or none.
 
     Args:
-        path: its path.
+        path: its path; of numbered files with the place of the number, see `is_pattern`.
         is_file: whether it is one file.
         overwrite: whether one that exists is replaced: a file, or a folder that has files of a written set only.
         allow: what may differ where a run goes on, as `goes_on_from` takes it.
@@ -65,7 +77,7 @@ class WriteTarget:
         worker_count: int | None,
         other_cpus: str = "warn",
     ) -> None:
-        self._path, self._is_file, self._overwrite = os.path.abspath(path), is_file, overwrite
+        self._path, self.is_file, self._overwrite = os.path.abspath(path), is_file, overwrite
         self._allow, self._format, self._worker_count = allow, format_name, worker_count
         self._other_cpus = other_cpus
         self._second = ""  # the second file, of a format that has one
@@ -77,7 +89,20 @@ class WriteTarget:
                 )
             self._second = f"{os.path.splitext(self._path)[0]}.{beside}"
             self._unfinished_second = f"{os.path.basename(self._path)}.{beside}"
+        self._numbered = not is_file and is_pattern(path)
         self.folder = self._path + ".partial"
+
+    def names(self, count: int, extension: str) -> list[str]:
+        """The names of so many files."""
+        base = os.path.basename(self._path)
+        if self.is_file:
+            return [base]
+        if self._numbered:
+            return [
+                base.replace(_NUMBER.findall(base)[0], _NUMBER.findall(base)[0] % shard)
+                for shard in range(count)
+            ]
+        return shard_names(count, extension)
 
     @contextlib.contextmanager
     def unfinished(self, extension: str, asked: dict[str, Any] | None, *, goes_on: bool) -> Iterator[Made]:
@@ -90,17 +115,15 @@ class WriteTarget:
         """
         ours = rf"spool|\d{{5,}}(-of-\d{{5,}})?\.{re.escape(extension)}({re.escape(DONE)})?"
         file = rf"\d{{5,}}-of-\d{{5,}}\.{re.escape(extension)}"
-        if self._is_file:
-            file = re.escape(os.path.basename(self._path))
-            ours += f"|{file}(\\.\\w+)?" if self._second else f"|{file}"
+        if self.is_file or self._numbered:
+            file = self._file_pattern()
+            ours += f"|{file}(\\.\\w+)?" if self._second else f"|{file}({re.escape(DONE)})?"
         ours += f"|{index_names(file)}|{ATTEMPT_NAMES}"
-        check_target(self._path, self._overwrite, is_file=self._is_file)
-        if self._second:
-            check_target(self._second, self._overwrite, is_file=True)
+        self._check()
         os.makedirs(os.path.dirname(self._path), exist_ok=True)
         with locked_folder(self.folder):
             restore_folder(self._path, self._path)
-            check_target(self._path, self._overwrite, is_file=self._is_file)
+            self._check()
             made = Made(asked, ours, numerics=numerics() if goes_on else None)
             with unfinished_folder(
                 self.folder, made, goes_on=goes_on, overwrite=self._overwrite, allow=self._allow
@@ -108,6 +131,25 @@ class WriteTarget:
                 remove_attempts(self.folder)
                 self._compare_bits(found.numerics or {}, made.numerics or {})
                 yield found
+
+    def _file_pattern(self) -> str:
+        """A regular expression of the names of the files."""
+        return r"\d+".join(re.escape(part) for part in _NUMBER.split(os.path.basename(self._path)))
+
+    def _check(self) -> None:
+        if not self._numbered:
+            check_target(self._path, self._overwrite, is_file=self.is_file)
+            if self._second:
+                check_target(self._second, self._overwrite, is_file=True)
+            return
+        folder = os.path.dirname(self._path)
+        pattern = re.compile(self._file_pattern())
+        there = sorted(filter(pattern.fullmatch, os.listdir(folder))) if os.path.isdir(folder) else []
+        if there:
+            raise FileExistsError(
+                f"path: expected names that aren't there, got {os.path.join(folder, there[0])}; move or delete the "
+                f"{len(there)} files of these names: they aren't overwritten, as a file may be another set's"
+            )
 
     def _compare_bits(self, there: dict[str, str], here: dict[str, str]) -> None:
         if not (others := other_numerics(there, here)):
@@ -138,7 +180,7 @@ class WriteTarget:
         index = os.path.basename(write_index(paths, self._format, self._worker_count))
         seconds = [self._unfinished_second] if self._second else []
         made.delete(self.folder, keep=[*names, *seconds, index])
-        if self._is_file:
+        if self.is_file:
             for second in seconds:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(
@@ -152,6 +194,15 @@ class WriteTarget:
                 os.replace(os.path.join(self.folder, index), beside)
             sync(os.path.dirname(self._path))
             return [self._path]
+        if self._numbered:
+            final = [os.path.join(os.path.dirname(self._path), name) for name in names]
+            # The first one last: where the process is killed the set has no beginning, and the rest is easily told.
+            for path, name in zip(final[::-1], paths[::-1]):
+                os.replace(name, path)
+            if index and (beside := drop_index(final, self._format)):
+                os.replace(os.path.join(self.folder, index), beside)
+            sync(os.path.dirname(self._path))
+            return final
         # The replaced folder may get the name of the folder of unfinished files: no other process takes it then.
         with locked_folder(self._path) if os.path.lexists(self._path) else contextlib.nullcontext():
             name_set(self.folder, made, self._path, self._path)

@@ -118,7 +118,7 @@ class TarFields:
         >>> fields.is_plain, TarFields.of({"__key__": "a/17", "jpg": b"..."}).is_plain
         (False, True)
         """
-        names = _names_of(first)
+        names = record_names(first)
         if names is None:
             form, extension = _form_of("", first)
             FORMS[form].encode(first)
@@ -126,7 +126,7 @@ class TarFields:
         fields = []
         for name in names:
             form, extension = _form_of(name, first[name])
-            fields.append(TarField(_stored(name) + extension, name, form))
+            fields.append(TarField(stored_name(name) + extension, name, form))
             _encoded(fields[-1], first[name])
         stored = [field.stored for field in fields]
         for place, each in enumerate(stored):
@@ -156,7 +156,7 @@ class TarFields:
         if self.single:
             (field,) = self.fields
             return numbered_key(number), [(field.stored, _encoded(field, record))]
-        names = _names_of(record)
+        names = record_names(record)
         if names is None:
             raise ValueError(
                 f"expected a dict of fields, as the first record is, got {type(record).__name__}"
@@ -172,12 +172,12 @@ class TarFields:
         if not values:
             raise ValueError("expected a record with a field, got one without, which an archive can't hold")
         values.sort()
-        return (checked_key(record[_KEY]) if _KEY in record else numbered_key(number)), values
+        return record_key(record, number), values
 
     def _further(self, name: str, value: Any) -> TarField:
         """A field that the first record lacks: bytes may have any new name."""
         form, _ = _form_of(name, value)
-        stored = _stored(name)
+        stored = stored_name(name)
         if form != "bytes" or stored != name or any(field.stored == stored for field in self.fields):
             has = ", ".join(repr(field.name) for field in self.fields)
             raise ValueError(f"expected the fields of the first record ({has}), got {name!r} too")
@@ -254,6 +254,15 @@ def numbered_key(number: int) -> str:
     return f"{number:0{KEY_DIGITS}d}"
 
 
+def record_key(record: Mapping[str, Any], number: int) -> str:
+    """The key of a record: its "__key__", or its number.
+
+    >>> record_key({"__key__": "a/17"}, 0)
+    'a/17'
+    """
+    return checked_key(record[_KEY]) if _KEY in record else numbered_key(number)
+
+
 def checked_key(key: Any) -> str:
     """The key, if a reader finds it again in the names of members; ValueError otherwise.
 
@@ -291,16 +300,24 @@ def checked_key(key: Any) -> str:
     return key
 
 
-def _names_of(record: Any) -> Sequence[str] | None:
-    """The names of a record's fields, None for a record that isn't a dict of fields."""
+def record_names(record: Any) -> Sequence[str] | None:
+    """The names of a record's fields, None for a record that isn't a dict of fields.
+
+    >>> record_names({"__key__": "a/17", "cls": 3})
+    ['cls']
+    """
     if type(record) is not dict or not all(type(name) is str for name in record):
         return None
     names = [name for name in record if name != _KEY and name not in _ORIGIN]
     return names or None
 
 
-def _stored(name: str) -> str:
-    """A field's name as part of a member's: without "/" and in lower case, as readers give it."""
+def stored_name(name: str) -> str:
+    """A field's name as part of a member's: without "/" and in lower case, as readers give it.
+
+    >>> stored_name("seg/PNG")
+    'seg.png'
+    """
     stored = name.lower().replace("/", ".")
     if not stored.strip(".") or "\0" in name or stored in RESERVED or stored == "__bad__":
         raise ValueError(f"fields: expected names of fields that readers keep, got {name!r}; rename it")

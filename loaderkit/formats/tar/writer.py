@@ -1,5 +1,6 @@
 """Tar archives are written: a record is the members with its key, as webdataset reads them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -28,11 +29,23 @@ class TarEncoder:
             record: a dict of fields, or a value of another type, like the first record.
             number: of the record, its key where it has no "__key__".
         """
-        key, values = self.fields.encode(record, number)
-        parts: list[bytes] = []
-        for field, data in values:
-            parts += member(f"{key}.{field}".encode("utf-8", "surrogateescape"), data)
-        return key, b"".join(parts)
+        return members_of(*self.fields.encode(record, number))
+
+
+def members_of(key: str, values: Sequence[tuple[str, bytes]]) -> tuple[str, bytes]:
+    """A record's key, and its members as bytes.
+
+    Args:
+        key: of the record.
+        values: the names behind the key with the members' values, sorted.
+
+    >>> len(members_of("17", [("cls", b"3")])[1])
+    1024
+    """
+    parts: list[bytes] = []
+    for field, data in values:
+        parts += member(f"{key}.{field}".encode("utf-8", "surrogateescape"), data)
+    return key, b"".join(parts)
 
 
 class TarShardWriter(ByteFile):
@@ -40,13 +53,13 @@ class TarShardWriter(ByteFile):
 
     Args:
         path: a new file.
-        fields: of the records; an archive begins with them where they aren't all bytes.
+        fields: of the records; an archive begins with them where they aren't all bytes. None says nothing of them.
     """
 
-    def __init__(self, path: str, fields: TarFields) -> None:
+    def __init__(self, path: str, fields: TarFields | None = None) -> None:
         super().__init__(path)
         self._seen: set[str] = set()
-        if not fields.is_plain:
+        if fields is not None and not fields.is_plain:
             super().add(b"".join(member(DESCRIPTION.encode(), fields.to_bytes())))
 
     def add(self, encoded: tuple[str, bytes]) -> None:

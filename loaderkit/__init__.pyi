@@ -19,6 +19,8 @@ from ._storage.cache.settings import Cache as Cache
 from .checkpoint import CheckpointHandler as CheckpointHandler
 from .checkpoint import CheckpointRestore as CheckpointRestore
 from .checkpoint import CheckpointSave as CheckpointSave
+from .cli.figure import grid as grid
+from .cli.figure import show as show
 from .errors import CheckpointMismatchError as CheckpointMismatchError
 from .errors import LoaderkitError as LoaderkitError
 from .errors import WorkerError as WorkerError

@@ -140,7 +140,6 @@ BETWEEN_FILES = {
     "_written": "as above",
     "_drawn_as": "as above",
     "_identity": "as above",
-    "_function": "as above: the function of a Map, behind its parameters",
     "_source": "what a source of ours is made of; users' sources may have public names of their own",
     "_sources": "as above",
     "_ends": "where the parts of a ConcatDataSource end",

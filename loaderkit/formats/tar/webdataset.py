@@ -5,8 +5,9 @@ Nothing in the archive says what the values were, so webdataset reads them, and 
 
 import io
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
+from types import UnionType
 from typing import Any
 
 import numpy as np
@@ -64,12 +65,11 @@ class WebDatasetEncoder:
         try:
             if extension in _PICTURES:
                 return _encoded_picture(value, _PICTURES[extension], self.quality)
-            if (encode := _BY_EXTENSION.get(extension)) is None:
-                known = ", ".join([*_PICTURES, *_BY_EXTENSION])
-                raise TypeError(
-                    f"expected bytes, or one of the extensions {known}, got {type(value).__name__}"
-                )
-            return encode(value)
+            kind, expected, encode = _BY_EXTENSION.get(extension, _UNKNOWN)
+            if not isinstance(value, kind):
+                raise TypeError(f"expected {expected}, got {type(value).__name__}")
+            encoded: bytes = encode(value)
+            return encoded
         except (TypeError, ValueError) as error:
             raise type(error)(f"field {name!r}: {error}") from None
 
@@ -112,30 +112,15 @@ def _encoded_json(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
 
 
-def _encoded_int(value: Any) -> bytes:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool):
-        raise TypeError(f"expected an int, got {type(value).__name__}")
-    return b"%d" % int(value)
-
-
-def _encoded_text(value: Any) -> bytes:
-    if not isinstance(value, str):
-        raise TypeError(f"expected a str, got {type(value).__name__}")
-    return value.encode()
-
-
-def _encoded_npy(value: Any) -> bytes:
-    if not isinstance(value, np.ndarray | np.generic):
-        raise TypeError(f"expected a numpy array, got {type(value).__name__}")
-    return encoded_array(np.asarray(value))
-
-
-_BY_EXTENSION: Mapping[str, Callable[[Any], bytes]] = {
-    "npy": _encoded_npy,
-    **dict.fromkeys(("json", "jsn"), _encoded_json),
-    **dict.fromkeys(("cls", "cls2", "class", "count", "index", "inx", "id"), _encoded_int),
-    **dict.fromkeys(("txt", "text", "transcript"), _encoded_text),
-}
+# Extensions, what their values are, in words, and how they are encoded.
+_KINDS: tuple[tuple[str, type | UnionType, str, Callable[[Any], bytes]], ...] = (
+    ("npy", np.ndarray | np.generic, "a numpy array", lambda value: encoded_array(np.asarray(value))),
+    ("json jsn", object, "any value", _encoded_json),
+    ("cls cls2 class count index inx id", int | np.integer, "an int", lambda value: b"%d" % value),
+    ("txt text transcript", str, "a str", str.encode),
+)
+_BY_EXTENSION = {name: rest for names, *rest in _KINDS for name in names.split()}
+_UNKNOWN: Any = ((), f"bytes, or one of the extensions {', '.join([*_PICTURES, *_BY_EXTENSION])}", None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,151 @@
+"""Pictures and records to look at, in a notebook and from a script: `lk.grid` and `lk.show`."""
+
+import io
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from loaderkit._base.system.optional_library import library
+from loaderkit._base.tree import flatten, paths
+
+from .cards import Card, card_of, is_image
+from .contact_sheet import contact_sheet
+from .html_page import html_page
+
+_COLORS = ("#ff4040", "#40a0ff", "#40c860", "#ffb020")  # of boxes and of a mask's classes, in turns
+SHOWN = 64  # records
+
+
+class Figure:
+    """Cards of records: a notebook shows them, `save` writes a PNG or a page, and as text it is a table.
+
+    cards: of the records, in order. title: a line above them.
+
+    >>> print(Figure([Card("0", "seven", None, [("txt", "a line")])], "1 record"))
+    1 record
+    0  seven  txt: a line
+    """
+
+    def __init__(self, cards: Sequence[Card], title: str) -> None:
+        self.cards, self.title = tuple(cards), title
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the figure. path: "x.png" for a picture, "x.html" for a page."""
+        ending = Path(path).suffix.lower()
+        if ending not in (".png", ".html"):
+            raise ValueError(f"path: expected a name that ends in .png or .html, got {os.fspath(path)!r}")
+        shown = self.cards, self.title, ""
+        Path(path).write_bytes(contact_sheet(*shown) if ending == ".png" else html_page(*shown).encode())
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        if any(card.image is not None for card in self.cards):
+            return {"text/plain": str(self), "image/png": contact_sheet(self.cards, self.title, "")}
+        return {"text/plain": str(self), "text/html": html_page(self.cards, self.title, "")}
+
+    def __repr__(self) -> str:
+        rows = [[each.title, each.label, *map(": ".join, each.rows)] for each in self.cards]
+        return "\n".join([self.title, *("  ".join(filter(None, row)) for row in rows)])
+
+
+def grid(
+    images: Iterable[Any],
+    titles: Iterable[Any] | None = None,
+    *,
+    boxes: Iterable[Any] | None = None,
+    masks: Iterable[Any] | None = None,
+) -> Figure:
+    """A figure of pictures beside each other. It needs the extra `plots`.
+
+    Args:
+        images: an array (n, h, w) or (n, h, w, channels), or a sequence of such pictures, of PIL images and of encoded
+            ones. Floats that aren't from 0 to 1, and wider integers, are stretched from the smallest to the largest.
+        titles: a text or a number for each.
+        boxes: for each (k, 4) of x0, y0, x1, y1 in pixels; an empty one is left out, as padding is.
+        masks: for each (h, w) of bools or of class numbers, 0 for none.
+
+    ValueError for numbers that differ, and for what is no picture.
+
+    >>> grid(np.zeros((2, 8, 8, 3), np.uint8), ["a", "b"])
+    2 pictures
+    0  a
+    1  b
+    """
+    given = {"record": images, "label": titles, "boxes": boxes, "mask": masks}
+    columns = {name: list(values) for name, values in given.items() if values is not None}
+    if len(counts := {len(values) for values in columns.values()}) > 1:
+        raise ValueError(
+            f"titles, boxes, masks: expected one for each of the images, got {sorted(counts)} of them"
+        )
+    records = [dict(zip(columns, row)) for row in zip(*columns.values())]
+    return Figure(
+        [_card(row, each, "record") for row, each in enumerate(records)], f"{len(records)} pictures"
+    )
+
+
+def show(batch: Any, *, number: int = SHOWN) -> Figure:
+    """A figure of the records of a batch: pictures with their labels, boxes and masks, or their values as a table.
+
+    Args:
+        batch: a tree of arrays with as many rows each, or one record. The first leaf that is a picture is shown, with
+            the boxes of a leaf "boxes" and the mask of a leaf "mask" on it.
+        number: of records that are shown at most.
+
+    >>> show({"x": np.arange(2), "label": np.array(["a", "b"])})
+    2 of 2 records
+    0  a  x: 0
+    1  b  x: 1
+    """
+    leaves, structure = flatten(batch)
+    names = [path.strip("[]'.") or "record" for path in paths(structure)]
+    leaves = [np.asarray(leaf) if hasattr(leaf, "__array__") else leaf for leaf in leaves]
+    lengths = {len(leaf) if isinstance(leaf, np.ndarray) and leaf.ndim else -1 for leaf in leaves}
+    rows: Any = zip(*leaves) if len(lengths) == 1 and lengths != {-1} else [leaves]
+    records = [dict(zip(names, row)) for row in rows]
+    cards = []
+    for place, record in enumerate(records[:number]):
+        pictures = [name for name, value in record.items() if name != "mask" and is_image(_pixels(value))]
+        cards.append(_card(place, record, pictures[0]) if pictures else card_of(place, record))
+    return Figure(cards, f"{len(cards)} of {len(records)} records")
+
+
+def _card(place: int, record: dict[str, Any], picture: str) -> Card:
+    image, boxes, mask = (record.pop(name, None) for name in (picture, "boxes", "mask"))
+    return card_of(place, {picture: _drawn(image, boxes, mask), **record}, image_field=picture)
+
+
+def _drawn(picture: Any, boxes: Any, mask: Any) -> Any:
+    """The picture as one that a card shows, with boxes and a mask on it."""
+    if isinstance(picture, bytes) and boxes is mask is None:
+        return picture
+    pil = library("PIL.Image", "pictures need", "plots", package="pillow")
+    pixels = _pixels(
+        np.asarray(pil.open(io.BytesIO(picture)) if isinstance(picture, bytes) else picture), (2, 3)
+    )
+    if not is_image(pixels):
+        raise ValueError(f"images: expected (h, w) or (h, w, 1, 3 or 4), got {pixels.dtype} {pixels.shape}")
+    if boxes is mask is None:
+        return pixels
+    shown = pil.fromarray(pixels[:, :, 0] if pixels.shape[2:] == (1,) else pixels).convert("RGB")
+    classes = np.asarray(() if mask is None else mask).astype(np.int64)
+    for number in np.unique(classes[classes > 0]).tolist():
+        shown.paste(_COLORS[number % len(_COLORS)], mask=pil.fromarray((classes == number) * np.uint8(128)))
+    draw = library("PIL.ImageDraw", "pictures need", "plots", package="pillow").Draw(shown)
+    corners = np.asarray(() if boxes is None else boxes, float).reshape(-1, 4).tolist()
+    for place, (left, top, right, bottom) in enumerate(corners):
+        if left < right and top < bottom:
+            draw.rectangle((left, top, right - 1, bottom - 1), outline=_COLORS[place % len(_COLORS)])
+    return np.asarray(shown)
+
+
+def _pixels(value: Any, dimensions: Sequence[int] = (3,)) -> Any:
+    """An array of so many dimensions as uint8; anything else as it is, as a matrix in a batch may be no picture."""
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in "biuf" or value.ndim not in dimensions:
+        return value
+    if value.dtype == np.uint8:
+        return value
+    values = np.nan_to_num(value.astype(np.float32), posinf=0, neginf=0)
+    low, high = values.min(initial=0), values.max(initial=1)
+    return np.rint((values - low) / (high - low) * 255).astype(np.uint8)

@@ -1,0 +1,96 @@
+"""Pictures and batches are shown in a notebook, written from a script, and text where there is no picture."""
+
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+
+import loaderkit as lk
+
+Image = pytest.importorskip("PIL.Image")
+
+PICTURES = np.full((3, 8, 8, 3), 200, np.uint8)
+
+
+def shown(figure: Any, place: int = 0) -> np.ndarray:
+    image = figure.cards[place].image
+    return np.asarray(Image.open(io.BytesIO(image))) if isinstance(image, bytes) else image
+
+
+def test_a_notebook_shows_a_picture_and_a_script_writes_one(tmp_path):
+    """A PNG of the same sheet, or a page that needs nothing beside it."""
+    figure = lk.grid(PICTURES, ["one", "two", 3])
+    bundle = figure._repr_mimebundle_()
+    assert Image.open(io.BytesIO(bundle["image/png"])).size[0] > 300
+    figure.save(tmp_path / "x.png")
+    assert (tmp_path / "x.png").read_bytes() == bundle["image/png"]
+    figure.save(tmp_path / "x.html")
+    page = (tmp_path / "x.html").read_text()
+    assert page.count("<img src=") == 3 and "<h2>two</h2>" in page
+    with pytest.raises(ValueError, match=r"path: expected a name that ends in .png or .html, got 'x.jpg'"):
+        figure.save("x.jpg")
+
+
+def test_boxes_and_masks_are_drawn():
+    """A frame of each box that isn't empty, and each class of a mask in a color; the picture given stays."""
+    boxes = np.zeros((3, 2, 4))
+    boxes[0, 0] = 1, 1, 5, 5
+    masks = np.zeros((3, 8, 8), np.uint8)
+    masks[1, :4], masks[1, 4:6] = 1, 2
+    figure = lk.grid(PICTURES, boxes=boxes, masks=masks)
+    frame = (shown(figure, 0) != 200).any(2)
+    assert frame.sum() == 12 and frame[1, 1:5].all() and not frame[2:4, 2:4].any()
+    colors = {tuple(row) for row in shown(figure, 1).reshape(-1, 3).tolist()}
+    assert len(colors) == 3 and (shown(figure, 2) == 200).all() and (PICTURES == 200).all()
+
+
+@pytest.mark.parametrize(
+    "picture",
+    [
+        np.zeros((1, 8, 8), np.uint8).transpose(1, 2, 0),
+        np.full((8, 8, 3), np.nan),
+        np.linspace(-3, 3, 192).reshape(8, 8, 3),
+        np.arange(192, dtype=np.uint16).reshape(8, 8, 3) * 300,
+        np.ones((8, 8, 3), bool),
+        np.ones((8, 8)),
+        Image.new("RGB", (8, 8)),
+        np.zeros((2, 9000, 3), np.uint8),
+    ],
+)
+def test_kinds_of_pictures(picture):
+    """Grey, not finite, normalised, 16 bits, bools, of PIL, and a wide one: each is a picture of uint8."""
+    figure = lk.grid([picture], boxes=[[(1, 1, 3, 3)]])
+    assert shown(figure).dtype == np.uint8 and len(figure._repr_mimebundle_()["image/png"]) > 100
+
+
+def test_a_batch_is_shown_with_its_labels():
+    """Of a dict and of a tuple, from a loader, encoded pictures too; more than are shown are counted."""
+    batch = {
+        "image": PICTURES,
+        "label": np.array([7, 8, 9]),
+        "boxes": np.zeros((3, 1, 4)),
+        "x": np.ones((3, 2)),
+    }
+    figure = lk.show(batch, number=2)
+    assert str(figure) == "2 of 3 records\n0  7  x: float64 (2,): 1.0 1.0\n1  8  x: float64 (2,): 1.0 1.0"
+    assert shown(lk.show((PICTURES / 255, np.arange(3)))).dtype == np.uint8
+    file = io.BytesIO()
+    Image.fromarray(PICTURES[0]).save(file, "PNG")
+    figure = lk.show({"png": file.getvalue(), "mask": np.ones((8, 8), bool), "cls": 3})
+    assert (shown(figure) != 200).any() and str(figure) == "1 of 1 records\n0  3"
+
+
+def test_without_a_picture_it_is_a_table():
+    """As text, and as a page in a notebook."""
+    figure = lk.show({"tokens": np.arange(6).reshape(2, 3)})
+    assert str(figure) == "2 of 2 records\n0  tokens: int64 (3,): 0 1 2\n1  tokens: int64 (3,): 3 4 5"
+    assert "<table>" in figure._repr_mimebundle_()["text/html"]
+
+
+def test_bad_input_is_named():
+    """Numbers that differ, and what is no picture."""
+    with pytest.raises(ValueError, match=r"expected one for each of the images, got \[2, 3\]"):
+        lk.grid(PICTURES, ["a", "b"])
+    with pytest.raises(ValueError, match=r"images: expected \(h, w\) or .* got int64 \(4,\)"):
+        lk.grid([np.arange(4)])

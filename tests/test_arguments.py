@@ -34,6 +34,7 @@ BY_PLACE = {
     "MapWithIndex": "function",
     "PadBatch": "batch_size",
     "RandomMap": "function",
+    "Seeded": "transform key",
     "Window": "size function",
     "RangeDataSource": "stop step",  # as range
     "TokenDataSource": "offsets",

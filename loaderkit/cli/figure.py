@@ -1,5 +1,7 @@
 """Pictures and records to look at, in a notebook and from a script: `lk.grid` and `lk.show`."""
 
+from __future__ import annotations
+
 import io
 import os
 from collections.abc import Iterable, Sequence
@@ -52,8 +54,8 @@ class Figure:
 
 def grid(
     images: Iterable[Any],
-    titles: Iterable[Any] | None = None,
     *,
+    titles: Iterable[Any] | None = None,
     boxes: Iterable[Any] | None = None,
     masks: Iterable[Any] | None = None,
 ) -> Figure:
@@ -68,7 +70,7 @@ def grid(
 
     ValueError for numbers that differ, and for what is no picture.
 
-    >>> grid(np.zeros((2, 8, 8, 3), np.uint8), ["a", "b"])
+    >>> grid(np.zeros((2, 8, 8, 3), np.uint8), titles=["a", "b"])
     2 pictures
     0  a
     1  b

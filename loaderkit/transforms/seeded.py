@@ -1,5 +1,7 @@
 """Transforms that draw from generators of their own, made a function of the record."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from reprlib import repr as _short
 from typing import Any

@@ -20,7 +20,7 @@ def shown(figure: Any, place: int = 0) -> np.ndarray:
 
 def test_a_notebook_shows_a_picture_and_a_script_writes_one(tmp_path):
     """A PNG of the same sheet, or a page that needs nothing beside it."""
-    figure = lk.grid(PICTURES, ["one", "two", 3])
+    figure = lk.grid(PICTURES, titles=["one", "two", 3])
     bundle = figure._repr_mimebundle_()
     assert Image.open(io.BytesIO(bundle["image/png"])).size[0] > 300
     figure.save(tmp_path / "x.png")
@@ -91,6 +91,6 @@ def test_without_a_picture_it_is_a_table():
 def test_bad_input_is_named():
     """Numbers that differ, and what is no picture."""
     with pytest.raises(ValueError, match=r"expected one for each of the images, got \[2, 3\]"):
-        lk.grid(PICTURES, ["a", "b"])
+        lk.grid(PICTURES, titles=["a", "b"])
     with pytest.raises(ValueError, match=r"images: expected \(h, w\) or .* got int64 \(4,\)"):
         lk.grid([np.arange(4)])

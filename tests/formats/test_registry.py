@@ -44,7 +44,9 @@ WRITTEN = {
     "parquet": "ParquetWriting",
     "arrow": "ArrowWriting",
     "jsonl": "JsonLinesWriting",
+    "jsonl.zst": "CompressedJsonLinesWriting",
     "tokens": "TokensWriting",
+    "megatron": "MegatronWriting",
     "webdataset": "WebDatasetWriting",
 }
 OPENED = {

@@ -282,8 +282,6 @@ def stage_of(
         assert seed is not None
         rng = RecordRng(seed, ordinal)
     match op:
-        case Map() if op.seed_globals:
-            return MapStage(label, SeededGlobals(call), none, rng=rng)
         case RandomMap() if group_of(op):
             assert rng is not None
             return MixStage(label, call, none, rng)

@@ -371,8 +371,10 @@ NOT_DRAWN = {
     **dict.fromkeys(
         ("map_shards", "open", "write_dataset"), "sets of files; `write` makes those that are read here"
     ),
-    **dict.fromkeys(("PrometheusCollector", "progress"), "they look at a loader from outside"),
-    "MdsDataSource": "it reads its files as the other indexed sources do, and nothing here writes them",
+    **dict.fromkeys(
+        ("PrometheusCollector", "progress", "grid", "show"), "they look at a loader from outside"
+    ),
+    **dict.fromkeys(("k_fold", "random_split"), "each gives SubsetDataSources"),
     "TfdsDataSource": "it reads the files of other sources, with the library's decoding",
     "InterleavedSampler": "`interleave` makes it",
     "NoSharding": "ShardOptions(0, 1) by another name",

@@ -181,7 +181,7 @@ def test_what_cannot_be_done(loaderkit, archive):
         (["-", "--json"], "DST: expected a name with --json, --shards or --shard-bytes, got -"),
         (
             ["b", "--to", "csv"],
-            "expected one of array_record, tar, tfrecord, parquet, arrow, jsonl, tokens, got csv",
+            "expected one of array_record, tar, tfrecord, parquet, arrow, jsonl, jsonl.zst, tokens",
         ),
         (["b", "-p", "-1"], "--processes: expected 0 or more, got -1"),
         (["b", "--shuffle", "-1"], "--shuffle: expected a seed in [0, 2**64), got -1"),

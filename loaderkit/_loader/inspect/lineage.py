@@ -193,6 +193,15 @@ class Lineage:
         np.maximum.at(last, which, reads.steps[at])
         return np.bincount(which, minlength=len(keys)), last
 
+    @property
+    def leaves_out(self) -> bool:
+        """Whether documents may be left out of the records that have them."""
+        return self._plan.exclusions is not None
+
+    def pieces_of(self, keys: Int64Array, parts: Sequence[WholeSteps | StepReads]) -> Documents:
+        """What some of the steps read of the records with keys."""
+        return self._documents(self._reads(np.unique(keys), parts))
+
     def changed_keys(self, parts: Sequence[WholeSteps | StepReads]) -> Int64Array:
         """The keys that steps at the end of the stream read, and those that bad records changed; sorted."""
         ends = [part.indices for part in parts if isinstance(part, StepReads)]
@@ -297,16 +306,24 @@ class _Counter:
     def of_documents(self, corpus: Corpus, documents: Int64Array) -> list[Int64Array]:
         """How often pieces of each were read, how many pieces it has, and the last step that read one, -1 for none."""
         which, keys = records_with(self._source, documents, corpus.name)
+        pieces = np.bincount(which, minlength=len(documents))
+        if self._lineage.leaves_out:
+            # A row that was read may lack the document.
+            found = self._lineage.pieces_of(keys, self._parts)
+            found = found.take((found.corpus == corpus.name) & np.isin(found.document, documents))
+            at, latest = found.document - documents[0], np.full(len(documents), -1)
+            np.maximum.at(latest, at, found.step)
+            return [np.bincount(at, minlength=len(documents)), pieces, latest]
         if np.array_equal(which, np.arange(len(documents))):
             counts, last = self._of_keys(keys)
-            return [counts, np.ones(len(documents), np.int64), last]
+            return [counts, pieces, last]
         # Pieces of one row follow each other: it is looked at once.
         others = np.diff(keys, prepend=-1) != 0
         counts, last = (values[np.cumsum(others) - 1] for values in self._of_keys(keys[others]))
         read, latest = np.zeros(len(documents), np.int64), np.full(len(documents), -1)
         np.add.at(read, which, counts)
         np.maximum.at(latest, which, last)
-        return [read, np.bincount(which, minlength=len(documents)), latest]
+        return [read, pieces, latest]
 
     def _of_keys(self, keys: Int64Array) -> tuple[Int64Array, Int64Array]:
         if self._passed is not None:

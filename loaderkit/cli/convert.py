@@ -16,6 +16,7 @@ from loaderkit._storage.cache.settings import Cache
 from loaderkit._storage.patterns import file_parts
 from loaderkit.errors import DataFormatError
 from loaderkit.formats import registry
+from loaderkit.formats._writing.dropped import list_path, records_in_list
 from loaderkit.formats._writing.shard_function import unchanged
 from loaderkit.formats._writing.write_format import WriteFormat, write_format
 from loaderkit.formats.map_shards import map_shards
@@ -208,9 +209,11 @@ def _report(
     """Prints what was written, unless stdout has the data. written: records of one file."""
     if options.dst != PIPE:
         found = {} if written is None else {"records": written, "bytes": os.path.getsize(options.dst)}
+        dropped = records_in_list(list_path(options.dst)) if options.on_error == "drop" else 0
         facts = {"output": options.dst, "format": form.name, "files": files, "records_read": read}
-        out.document({**facts, **found})
+        out.document({**facts, **found, **({"dropped": dropped} if dropped else {})})
         shown = f"{counted(read, 'record')} read, {counted(files, 'file')} written"
+        shown += f", {dropped} dropped: {shown_name(list_path(options.dst))} lists them" if dropped else ""
         out.text(f"{shown_name(options.dst)}: {shown}")
 
 

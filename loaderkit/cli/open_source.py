@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import itertools
 import os
 import shutil
 import sys
@@ -19,7 +20,7 @@ from loaderkit._source.protocol import read_records
 from loaderkit._storage.addresses import is_remote
 from loaderkit._storage.patterns import file_parts
 from loaderkit.formats import registry
-from loaderkit.formats._datasets.files import format_of_files, open_files
+from loaderkit.formats._datasets.files import files_in, format_of_files, open_files
 from loaderkit.formats._index.find import cached_path, find_index, path_beside
 from loaderkit.formats._index.record_index import RecordIndex
 from loaderkit.formats._index.shard_set import ShardSet
@@ -114,6 +115,7 @@ def named_data(options: argparse.Namespace) -> Iterator[NamedData]:
     """What SRC and the options name; a copy of stdin is there while the block runs."""
     with _without_pipe(options.src) as names:
         with usage_errors():
+            names = _files_of(names)
             storage_options = _storage_options(options.storage_option)
             piped = PIPE in options.src
             data_format = options.format or _format_of(names, storage_options, piped=piped)
@@ -197,6 +199,15 @@ def _format_of(names: list[str], storage_options: dict[str, str] | None, *, pipe
     if len(names) == 1 and os.path.isdir(names[0]) and (one := registry.of_folder(names[0])) is not None:
         return one.name
     return format_of_files(names, storage_options, shown="stdin" if piped else None).name
+
+
+def _files_of(names: list[str]) -> list[str]:
+    """The names, and of folders the files in them, as lk.open takes them; a folder that is one data set stays."""
+    each = [
+        files_in(name) if os.path.isdir(name) and registry.of_folder(name) is None else [name]
+        for name in names
+    ]
+    return [*itertools.chain.from_iterable(each)]
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection
 from typing import Any, cast
 
@@ -21,6 +22,7 @@ from ._writing.write_format import RecordFiles, WriteFormat, format_of_path, wri
 from .tar.webdataset import WebDatasetWriting
 
 SHARD_BYTES = 256 * 10**6
+_OF_SEVERAL = re.compile(r"[*?{}]|@\d+(\.|$)")  # as names of several files to read have it
 
 
 def write(
@@ -162,6 +164,11 @@ def format_for(path: str, name: str | None, quality: int | None) -> tuple[WriteF
     >>> form.name, is_file
     ('webdataset', False)
     """
+    if _OF_SEVERAL.search(os.path.basename(path)):
+        raise ValueError(
+            f"path: expected a file, a folder or a name with %06d, got {path!r}, which names several files to read; "
+            "give a folder and shards=, or write x-%06d.tar"
+        )
     by_name = format_of_path(path)
     if name is None and by_name is None:
         raise ValueError(

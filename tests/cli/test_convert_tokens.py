@@ -113,7 +113,8 @@ def test_records_that_fail_are_listed(loaderkit, texts):
     how = ["texts.jsonl", "out", "--tokenizer", "tokenizer.json"]
     failed = loaderkit("convert", *how)
     assert failed.status != 0 and "expected a record, a dict, with 'text', got one of ['body']" in failed.err
-    assert loaderkit("convert", *how, "--on-error", "drop").status == 0
+    told = loaderkit("convert", *how, "--on-error", "drop")
+    assert told.status == 0 and "1 dropped: out.dropped.jsonl lists them" in told.out
     assert lk.TokenDataSource("out").document_column("origin", range(151)).tolist() == [*range(151)]
     head, dropped = map(json.loads, lines("out.dropped.jsonl"))
     assert head["records"] == 1 and dropped["record_key"] == 151 and "texts.jsonl" in dropped["name"]

@@ -1,5 +1,7 @@
 """`loaderkit inspect`."""
 
+import loaderkit as lk
+
 
 def test_what_a_set_holds(loaderkit, records):
     """Shards, records, bytes, and the sizes of the records."""
@@ -34,3 +36,12 @@ def test_the_same_as_text(loaderkit, records):
     assert "  records  8; 3 to 5, median 4 in a shard" in lines
     assert "  record   min 10 B, median 160 B, mean 172 B, max 410 B" in lines
     assert any(line.split()[:6] == ["8", "B", "to", "16", "B", "2"] for line in lines)
+
+
+def test_a_folder_is_the_files_in_it(loaderkit, tmp_path):
+    """As lk.open takes it; a pattern is known by the names that it matches."""
+    lk.write(({"n": k} for k in range(6)), tmp_path / "web", format="jsonl.zst", shards=2)
+    for given in (tmp_path / "web", tmp_path / "web" / "0*.zst", tmp_path / "web" / "0*"):
+        (document,) = loaderkit("inspect", given, "--json").documents
+        assert (document["format"], document["shards"], document["records"]) == ("jsonl.zst", 2, 6)
+    assert len(lk.open(tmp_path / "web" / "0*")) == 6

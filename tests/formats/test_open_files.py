@@ -182,3 +182,18 @@ def test_options_go_to_the_source(tmp_path):
     (tmp_path / "a.csv").write_text("a,b\n1,2\n")
     with pytest.raises(TypeError, match="no argument sep"):
         lk.open(tmp_path / "a.csv", sep=";")
+
+
+def test_the_folder_of_several_saved_splits_names_them(tmp_path):
+    """A DatasetDict that Hugging Face saved."""
+    (tmp_path / "train").mkdir()
+    (tmp_path / "dataset_dict.json").write_text('{"splits": ["train"]}')
+    with pytest.raises(ValueError, match=r"open one of \['.*train'\]"):
+        lk.open(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["x-{000..003}.jsonl", "x@3.jsonl", "x*.jsonl", "x@3"])
+def test_a_name_of_several_files_isnt_written(tmp_path, name):
+    """It would be one file with that name."""
+    with pytest.raises(ValueError, match="which names several files to read"):
+        lk.write([{"n": 1}], tmp_path / name, format="jsonl")

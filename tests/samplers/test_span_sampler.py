@@ -86,3 +86,12 @@ def test_sources_with_epochs_are_read_span_by_span():
     with pytest.raises(ValueError, match=r"lanes: expected 1 for PackedDataSource.*3 epochs .* got 2"):
         lk.mix({"rows": rows}, shuffle=True, seed=4, lanes=2, batch=4)
     assert lk.SubsetDataSource(rows, [3, 1]).epoch_lengths is None
+
+
+def test_a_sampler_that_mixes_epochs_is_told():
+    """Each document would be read by the plans of all epochs before the first one ends."""
+    corpus = lk.TokenDataSource(np.arange(600, dtype=np.uint16), np.arange(0, 601, 6))
+    rows = lk.PackedDataSource(corpus, lk.plan_packing(corpus.lengths, 32, epochs=2))
+    with pytest.warns(UserWarning, match=r"IndexSampler mixes the rows of all 2 epochs .* SpanSampler"):
+        lk.DataLoader(data_source=rows, sampler=lk.IndexSampler(len(rows), shuffle=True, seed=0))
+    lk.DataLoader(data_source=rows, sampler=lk.samplers.SpanSampler(rows.epoch_lengths, shuffle=True, seed=0))

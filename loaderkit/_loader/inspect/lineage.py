@@ -265,10 +265,17 @@ class Lineage:
     def _called(self, corpus: Corpus, id_: Any) -> Int64Array:
         """The documents of a corpus that have an id: a pass over all records."""
         found: set[int] = set()
+        named = False
         for low in range(0, len(self._source), _BLOCK):
             origins = origins_of(self._source, np.arange(low, min(low + _BLOCK, len(self._source))))
             here = (origins.ids == id_) & (origins.corpora == corpus.name)
+            named = named or any(each is not None for each in origins.ids.tolist())
             found.update(origins.documents[here].tolist())
+        if not named:
+            raise LookupError(
+                "id: expected a source that says ids of its documents, such as token files with a column 'id', got "
+                f"none of {id_!r}; give key=, the number of the document"
+            )
         if not found:
             raise LookupError(
                 f"id: expected one that a document of the source has, got {id_!r}; give its key="

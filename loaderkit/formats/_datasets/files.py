@@ -20,7 +20,7 @@ from loaderkit.formats.tar.unpacking import ARCHIVES
 from loaderkit.sources import ConcatDataSource
 
 from .card import CARD
-from .find import SAVED, TFDS_INFO, is_dataset, is_known_name, split_pattern
+from .find import SAVED, SAVED_SPLITS, TFDS_INFO, is_dataset, is_known_name, split_pattern
 
 _PATTERN = re.compile(r"[*?{}\[\]]|@\d")
 _LISTED = 3  # names of a folder's files in an error, of each format
@@ -138,7 +138,10 @@ def format_of_files(
     (only,) = said
     if only is not None and any(map(is_remote, texts)):
         return only
-    first = file_parts(texts, storage_options=storage_options)[0].path
+    parts = file_parts(texts, storage_options=storage_options)
+    first = parts[0].path
+    if only is None and len(found_by := {registry.by_name(part.path) for part in parts}) == 1:
+        (only,) = found_by  # of a pattern without an extension
     if only is not None and not os.path.isfile(first):
         return only
     begin = _begin(first, storage_options)
@@ -172,6 +175,11 @@ def files_in(folder: str) -> list[str]:
         ),
         key=lambda entry: entry.name,
     )
+    if os.path.isfile(os.path.join(folder, SAVED_SPLITS)):
+        splits = [os.path.join(folder, entry.name) for entry in data if entry.is_dir()]
+        raise ValueError(
+            f"{folder}: expected one split of a saved DatasetDict, got all; open one of {splits}"
+        )
     below = [entry.name for entry in data if entry.is_dir()]
     if below or not data:
         got = f"the folders {_shown(below)}" if below else "an empty folder"

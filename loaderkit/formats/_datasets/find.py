@@ -8,6 +8,7 @@ from .versions import Version, is_version, newest, parse_version
 
 DATA_DIR_VARIABLE = "LOADERKIT_DATA_DIR"
 TFDS_INFO = "dataset_info.json"
+SAVED_SPLITS = "dataset_dict.json"  # in the folder of a DatasetDict, which has a folder for each split
 SAVED = "state.json"  # lists the files of a data set that `save_to_disk` of Hugging Face wrote
 _FORMS = (
     'write for example "digits", "digits:1.*", "digits:1.0.2", or the path of a folder with a dataset.json'

@@ -58,6 +58,19 @@ def check_list(path: str) -> None:
         )
 
 
+def records_in_list(path: str) -> int:
+    """How many records a list has; 0 where there is none.
+
+    Args:
+        path: its file.
+    """
+    if not os.path.lexists(path):
+        return 0
+    check_list(path)
+    with open(path, "rb") as file:
+        return int(json.loads(file.readline())["records"])
+
+
 def write_list(path: str, dropped: Sequence[dict[str, Any]]) -> None:
     """Writes the list, whole or not at all: a line that says what it is, then one for each record.
 

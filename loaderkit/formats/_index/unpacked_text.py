@@ -251,7 +251,7 @@ def unpacked_block(data: bytes | memoryview, nbytes: int, bit: int, window: byte
                 f"expected a frame or a member of at most {left} bytes of text, got more, or a part of one"
             )
         parts.append(text)
-        left, data = left - len(text), frame.unused_data
+        left, data = left - len(text), frame.unused_data.lstrip(b"\0")
     if left:
         raise ValueError(f"expected {nbytes} bytes of text, got {nbytes - left}")
     return parts[0] if len(parts) == 1 else b"".join(parts)

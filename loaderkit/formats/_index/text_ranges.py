@@ -111,10 +111,7 @@ class TextRanges:
         for key, text in self._unpacked(places):
             shard, block = key
             begin = int(self._table(shard).texts[block])
-            in_order = (
-                sorted(places[key], key=lows.__getitem__) if isinstance(text, _LargeBlock) else places[key]
-            )
-            for place in in_order:
+            for place in sorted(places[key], key=lows.__getitem__):  # the order of a large block
                 low, high = lows[place] - begin, highs[place] - begin
                 data = text[max(low, 0) : high]
                 if low >= 0 and high <= len(text):

@@ -132,8 +132,8 @@ ATTRIBUTES: Mapping[str, str] = _of_each(
         "ResampledShards": "lk.IndexSampler(num_records, shuffle=True, seed=0, num_epochs=None)",
         "RandomMix sample_from_datasets": "lk.mix({name: source}, weights={name: weight})",
         "RoundRobin": "lk.interleave(sources, num_epochs=1)",
-        "ShardWriter": 'lk.write(records, folder, format="tar", shard_bytes=10**9)',
-        "TarWriter": 'lk.write(records, "x.tar")',
+        "ShardWriter": 'lk.formats.open_writer("train-%06d.tar", format="webdataset", shard_bytes=10**9)',
+        "TarWriter": 'lk.formats.open_writer("x.tar", format="webdataset")',
         "split_by_worker": "nothing: all workers share the rows of each batch",
         "single_node_only": "nothing: without shard_options each process reads everything",
         "warn_and_continue ignore_and_continue": 'on_record_error="replace" or "skip" of lk.DataLoader',
@@ -210,7 +210,7 @@ STEPS: Mapping[str, str] = _of_each(
 )
 
 
-# argument of a step of a chain in other libraries -> what to write instead
+# argument of a step of a chain, or of a split, in other libraries -> what to write instead
 STEP_KEYWORDS: Mapping[str, str] = _of_each(
     {
         "buffer_size": "nothing: a shuffle orders whole epochs; .shuffle(window=8) reads by chunks",
@@ -229,6 +229,10 @@ STEP_KEYWORDS: Mapping[str, str] = _of_each(
         "stop_on_empty_dataset stopping_strategy": 'when_exhausted="stop" for the end of the first part, "drop" for '
         "that of all",
         "filename cache_dir": "folder, the first argument of .cache()",
+        # Splits of torch and scikit-learn
+        "lengths train_size test_size": "sizes, the second argument: [0.8, 0.2]",
+        "random_state": "seed=0",
+        "n_splits": "folds, the second argument",
     }
 )
 
@@ -246,7 +250,8 @@ def refuse_foreign_keywords(callable_name: str, keywords: Mapping[str, Any]) -> 
     """
     if not keywords:
         return
-    known = STEP_KEYWORDS if callable_name.startswith("Dataset.") else KEYWORDS
+    of_step = callable_name.startswith("Dataset.") or callable_name in ("random_split", "k_fold")
+    known = STEP_KEYWORDS if of_step else KEYWORDS
     complaints = [
         f"has no argument {name}" + (f"; write instead: {known[name]}" if name in known else "")
         for name in keywords

@@ -333,7 +333,8 @@ class DataLoader(LineageMethods, Closing, Generic[T_co]):
         """
         from .inspect.follow import follow
 
-        return follow(program_of(self._settings, files={}), self._plan(), index)
+        plan = self._plan()  # says first which documents rows lack
+        return follow(program_of(self._settings, files={}), plan, index)
 
     def explain(self, step: Any = None, seconds: float = 20.0) -> Explanation:
         """Whether this loader is the bottleneck, what limits it and what to change, by experiments on copies of it.

@@ -259,11 +259,15 @@ class SeekablePlan(StreamShape):
             f"(record_key {keyed(latest.record_key, latest.name)}): {latest.error}, raised by {latest.label}"
         )
 
+    def plain_keys(self, keys: Keys) -> Keys:
+        """Record keys without the stage that says which documents a row lacks, (n,) int64 each."""
+        return keys if self.exclusions is None else rows_of_keys(keys)
+
     def record_keys(self, at: Position, indices: Keys) -> tuple[Keys, Sequence[bool]]:
         """The record keys that are read at indices, (n,) int64 each, and whether each is read instead of a bad one."""
         ledger = at.losses.ledger
         instead = [ledger.get(index, index) != index for index in indices.tolist()]
-        return record_keys_of(with_substitutions(self.sampler, ledger), indices), instead
+        return self.plain_keys(record_keys_of(with_substitutions(self.sampler, ledger), indices)), instead
 
     # --- which indices ------------------------------------------------------------------------------------------
 
@@ -319,7 +323,7 @@ class SeekablePlan(StreamShape):
     def records(self, position: Position, step: int) -> list[RecordMetadata]:
         """What the sampler says of every record of a step over all shards; IndexError behind the last step."""
         part, seed = self._existing(position, step), seed_of(self.sampler)
-        keys = rows_of_keys(part.keys) if self.exclusions is not None else part.keys
+        keys = self.plain_keys(part.keys)
         of, names = [-1] * len(part.indices), tuple[str, ...]()
         if (mixed := components_of(self.sampler)) is not None and mixed.numbers is not None:
             of, names = mixed.numbers(part.indices).tolist(), mixed.names

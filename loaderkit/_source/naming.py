@@ -47,6 +47,37 @@ def namer_of(source: Any) -> Namer:
     return name
 
 
+class Routed:
+    """A base class of sources that read the records of another by more keys: messages have its type and its keys.
+
+    plain: the other source.
+    """
+
+    plain: Any
+
+    def plain_key(self, record_key: int) -> int:
+        """The other source's key of a record."""
+        raise NotImplementedError
+
+
+def kind_of(source: Any) -> str:
+    """The type of a source, as messages name it.
+
+    >>> kind_of([5, 6])
+    'list'
+    """
+    return type(source.plain if isinstance(source, Routed) else source).__qualname__
+
+
+def shown_key(source: Any, record_key: int) -> int:
+    """The key of a record, as messages name it.
+
+    >>> shown_key([5, 6], 1)
+    1
+    """
+    return source.plain_key(record_key) if isinstance(source, Routed) else record_key
+
+
 def has_names(source: Any) -> bool:
     """Whether a source has the protocol's `name`. Never raises.
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from loaderkit._base.numbers import at_least
 from loaderkit._base.system.optional_library import library
 from loaderkit._base.tree import flatten, paths
 
@@ -76,7 +77,11 @@ def grid(
     1  b
     """
     given = {"record": images, "label": titles, "boxes": boxes, "mask": masks}
-    columns = {name: list(values) for name, values in given.items() if values is not None}
+    columns = {
+        name: list(np.asarray(values) if hasattr(values, "__array__") else values)
+        for name, values in given.items()
+        if values is not None
+    }
     if len(counts := {len(values) for values in columns.values()}) > 1:
         raise ValueError(
             f"titles, boxes, masks: expected one for each of the images, got {sorted(counts)} of them"
@@ -107,7 +112,7 @@ def show(batch: Any, *, number: int = SHOWN) -> Figure:
     rows: Any = zip(*leaves) if len(lengths) == 1 and lengths != {-1} else [leaves]
     records = [dict(zip(names, row)) for row in rows]
     cards = []
-    for place, record in enumerate(records[:number]):
+    for place, record in enumerate(records[: at_least("number", number, 0)]):
         pictures = [name for name, value in record.items() if name != "mask" and is_image(_pixels(value))]
         cards.append(_card(place, record, pictures[0]) if pictures else card_of(place, record))
     return Figure(cards, f"{len(cards)} of {len(records)} records")
@@ -132,11 +137,15 @@ def _drawn(picture: Any, boxes: Any, mask: Any) -> Any:
         return pixels
     shown = pil.fromarray(pixels[:, :, 0] if pixels.shape[2:] == (1,) else pixels).convert("RGB")
     classes = np.asarray(() if mask is None else mask).astype(np.int64)
+    if mask is not None and classes.shape != pixels.shape[:2]:
+        raise ValueError(f"masks: expected {pixels.shape[:2]}, as the picture, got {classes.shape}")
     for number in np.unique(classes[classes > 0]).tolist():
         shown.paste(_COLORS[number % len(_COLORS)], mask=pil.fromarray((classes == number) * np.uint8(128)))
     draw = library("PIL.ImageDraw", "pictures need", "plots", package="pillow").Draw(shown)
-    corners = np.asarray(() if boxes is None else boxes, float).reshape(-1, 4).tolist()
-    for place, (left, top, right, bottom) in enumerate(corners):
+    corners = np.asarray(() if boxes is None else boxes, float)
+    if corners.size and corners.shape[1:] != (4,):
+        raise ValueError(f"boxes: expected (k, 4), got {corners.shape}")
+    for place, (left, top, right, bottom) in enumerate(corners.reshape(-1, 4).tolist()):
         if left < right and top < bottom:
             draw.rectangle((left, top, right - 1, bottom - 1), outline=_COLORS[place % len(_COLORS)])
     return np.asarray(shown)

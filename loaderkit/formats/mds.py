@@ -90,8 +90,8 @@ class MdsDataSource(IndexedDataSource):
             heads are read alone.
         storage_options: of the server: credentials, endpoint.
 
-    DataFormatError for a file that isn't MDS, for a column of pickles, which could run any code, and for shards
-    that another program compressed.
+    DataFormatError for a file that isn't MDS, for a column of pickles, which could run any code, for shards that
+    another program compressed, and for one with other samples or bytes than `index.json` says.
 
     >>> import pathlib, tempfile
     >>> columns = {"column_names": ["text"], "column_encodings": ["str"], "column_sizes": [None]}
@@ -113,12 +113,21 @@ class MdsDataSource(IndexedDataSource):
         index: str | os.PathLike[str] | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
+        told = list[tuple[int, int]]()
         if not callable(paths):
-            paths = _shards_of(paths, storage_options)
+            paths, told = _shards_of(paths, storage_options)
             if index is None and is_remote(os.fspath(paths[0])):
                 parts = file_parts(paths, storage_options=storage_options)
                 index = _index_of(ShardSet(distinct_paths(parts), storage_options))
         super().__init__(paths, format=MdsFormat(), index=index, cache=cache, storage_options=storage_options)
+        found = zip(np.diff(self._index.shard_ends, prepend=0).tolist(), self._index.shard_sizes.tolist())
+        for name, got, wanted in zip(self._ranges.names, found, told):
+            if got != wanted:
+                self.close()
+                raise DataFormatError(
+                    f"{name}: expected {wanted[0]} samples in {wanted[1]} bytes, as {_INDEX} says, got {got[0]} in "
+                    f"{got[1]}; get a new copy of both"
+                )
         self._prepare()
 
     def _prepare(self) -> None:
@@ -241,34 +250,41 @@ _DECODERS: dict[str, Callable[[memoryview], Any]] = {
 }
 
 
-def _shards_of(paths: Any, storage_options: Mapping[str, Any] | None) -> list[Any]:
-    """The files of a folder, as its index names them; names of files as they are."""
+def _shards_of(
+    paths: Any, storage_options: Mapping[str, Any] | None
+) -> tuple[list[Any], list[tuple[int, int]]]:
+    """The files of a folder as its index names them, and the samples and bytes of each; names of files as they are."""
     names = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     folder = os.path.expanduser(os.fspath(names[0])).rstrip("/") if len(names) == 1 else ""
     if not (os.path.isdir(folder) or (is_remote(folder) and ".mds" not in folder.rpartition("/")[2])):
-        return names
+        return names, []
     path = f"{folder}/{_INDEX}"
     with contextlib.closing(
         ShardSet([os.path.abspath(path) if not is_remote(path) else path], storage_options).open()
     ) as ranges:
         content = read_range(ranges, 0, 0, ranges.version(0).size)
     try:
-        return [f"{folder}/{_file_of(folder, shard)}" for shard in json.loads(content)["shards"]]
+        files = [(shard, _file_of(folder, shard)) for shard in json.loads(content)["shards"]]
+        return [f"{folder}/{file['basename']}" for _, file in files], [
+            (shard["samples"], file["bytes"]) for shard, file in files
+        ]
     except (ValueError, KeyError, TypeError) as error:
         raise DataFormatError(f"{redacted(path)}: expected the index of MDS shards, got {error}") from None
 
 
-def _file_of(folder: str, shard: Mapping[str, Any]) -> str:
+def _file_of(folder: str, shard: Mapping[str, Any]) -> Mapping[str, Any]:
     if shard["format"] != "mds":
         raise ValueError(f"a shard of the format {shard['format']!r}")
-    plain: str = shard["raw_data"]["basename"]
+    plain: Mapping[str, Any] = shard["raw_data"]
     # Streaming unpacks shards beside those that it fetched.
-    if shard["zip_data"] is None or (not is_remote(folder) and os.path.exists(f"{folder}/{plain}")):
+    if shard["zip_data"] is None or (
+        not is_remote(folder) and os.path.exists(f"{folder}/{plain['basename']}")
+    ):
         return plain
     program = str(shard["compression"]).partition(":")[0]
     if program not in ("zstd", "gz"):
         raise ValueError(f"shards compressed by {program}; write them again with compression='zstd'")
-    packed: str = shard["zip_data"]["basename"]
+    packed: Mapping[str, Any] = shard["zip_data"]
     return packed
 
 

@@ -26,7 +26,7 @@ def open_writer(
     """A writer to which records are given one after the other, for use with `with`.
 
     Behind the block all files are there, with an index beside them, as `lk.write` leaves them. Before, and where the
-    block raises or the process is killed, they lie in PATH.partial, and no file has its name.
+    process is killed, they lie in PATH.partial, and no file has its name. Where the block raises they are deleted.
 
     Args:
         path: as of `lk.write`: a folder, one file, or names with a number such as "train-%06d.tar".
@@ -63,14 +63,16 @@ class RecordWriter:
         self.paths: list[str] = []
         self._writing, self._target, self._nbytes, self._most = writing, target, nbytes, records
         self._stack = ExitStack()
+        self._begun = False
         self._made: Any = None  # of the folder of unfinished files; None outside of the block
         self._encoder: Any = None
         self._shards: SizedShards | None = None
         self._failure: BaseException | None = None
 
     def __enter__(self) -> Self:
-        if self._made is not None or self.paths:
+        if self._begun:
             raise ValueError("open_writer: expected one `with` for each writer, got another; open a new one")
+        self._begun = True
         self._made = self._stack.enter_context(
             self._target.unfinished(self._writing.extension, None, goes_on=False)
         )

@@ -27,6 +27,12 @@ class _ToTokens(Map):
     def _take_tokenizer(self, known: KnownTokenizer, own: set[str]) -> None:
         if isinstance(self.keep, str) or own & {*self.keep}:
             raise ValueError(f"keep: expected a list of names other than {sorted(own)}, got {self.keep!r}")
+        model = getattr(getattr(known.object, "backend_tokenizer", known.object), "model", None)
+        if dropout := getattr(model, "dropout", None):
+            raise ValueError(
+                "tokenizer: expected one that gives a text the same tokens each time, got "
+                f"dropout={dropout:.3g}; write tokenizer.model.dropout = None"
+            )
         self._set(tokenizer=known, keep=tuple(self.keep))
 
     def __call__(self, element: Any) -> Any:

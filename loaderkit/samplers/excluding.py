@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from loaderkit._order.exclusions import Begin, ExclusionStage, Listed, PlacesLeft
 from loaderkit._order.permutation import Int64Array
-from loaderkit._order.stage_keys import STAGE_SHIFT
+from loaderkit._order.stage_keys import STAGE_SHIFT, rows_of_keys
 
 from .bulk import BulkSampler
 from .mixed import MixedSampler
@@ -166,6 +166,12 @@ class ExcludingSampler(BulkSampler):
         """The record keys of many indices at once: (n,) ints in, (n,) int64 out; errors as IndexSampler's."""
         wanted = self._checked(indices)
         return self._keys_of(wanted, wanted)
+
+    def plain_keys(self, indices: npt.ArrayLike) -> Int64Array:
+        """As `record_keys`, those of rows that lose a document without the number of the stage."""
+        keys = self.record_keys(indices)
+        touched = any(part.listed().touched.size for part in self._parts)
+        return rows_of_keys(keys) if touched else keys
 
     def instead(self, index: int, tried: int, count: int) -> Int64Array:
         """Indices that may be read instead of a lost one, (n,) int64: those behind it, as if its stage had no end."""
@@ -330,8 +336,8 @@ class _Ranks:
         known = self.listed().gone.size < self.order.length or self.ends_at(self.begin)
         if not known and not self.left:
             raise ValueError(
-                f"exclude: expected records that are left, got lists with all {self.order.length} of an epoch; leave "
-                "the component out of the mixture, or give it weight 0"
+                f"exclude: expected records that are left, got lists with all {self.order.length} of an epoch; move a "
+                "list out of the folder: a component of a mixture that isn't to be read needs weight 0 and no lists"
             )
 
     def ends_at(self, begin: Begin) -> bool:

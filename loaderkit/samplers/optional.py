@@ -172,7 +172,9 @@ def indices_of(
     else:
         for low in range(start, stop, _SCANNED):
             some = np.arange(low, min(low + _SCANNED, stop))
-            which, places = matches(keys, record_keys_of(sampler, some))
+            plain = _method(sampler, "plain_keys")
+            read = record_keys_of(sampler, some) if plain is None else plain(some)
+            which, places = matches(keys, read)
             whichs.append(which)
             indices.append(some[places])
     return within(np.concatenate(whichs), np.concatenate(indices), start, stop)

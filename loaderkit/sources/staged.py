@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from loaderkit._base.tree import flatten
 from loaderkit._order.stage_keys import MOST_ROWS, STAGE_SHIFT, rows_of_keys
 from loaderkit._source.fingerprint import fingerprint_of
-from loaderkit._source.naming import namer_of
+from loaderkit._source.naming import Routed, namer_of
 from loaderkit._source.optional import (
     SourceAdvice,
     column_reader,
@@ -26,7 +26,7 @@ from loaderkit._source.protocol import read_record, read_records
 from .exclusion import excluding
 
 
-class StagedDataSource(SourceAdvice, OriginsBelow):
+class StagedDataSource(SourceAdvice, OriginsBelow, Routed):
     """The rows of a source, and those of its stages, which lack documents; `_order.stage_keys` says the keys.
 
     A plain key reads the source itself, by one comparison more; its length, advice and fingerprint are the source's.
@@ -44,8 +44,11 @@ class StagedDataSource(SourceAdvice, OriginsBelow):
     """
 
     def __init__(self, source: Any, stages: Mapping[int, Any]) -> None:
-        self._source = source
-        self._stages = {number: excluding(source, documents) for number, documents in stages.items()}
+        self._source = self.plain = source
+        self._stages = {
+            0: source,
+            **{number: excluding(source, documents) for number, documents in stages.items()},
+        }
 
     def __len__(self) -> int:
         return len(self._source)
@@ -53,7 +56,11 @@ class StagedDataSource(SourceAdvice, OriginsBelow):
     def _place(self, record_key: int) -> tuple[Any, int]:
         if record_key < MOST_ROWS:
             return self._source, record_key
-        return self._stages[record_key >> STAGE_SHIFT], record_key & (MOST_ROWS - 1)
+        return self._stages[record_key >> STAGE_SHIFT], self.plain_key(record_key)
+
+    def plain_key(self, record_key: int) -> int:
+        """The row of a key."""
+        return record_key & (MOST_ROWS - 1)
 
     def __getitem__(self, record_key: int) -> Any:
         return read_record(*self._place(record_key))
@@ -81,8 +88,8 @@ class StagedDataSource(SourceAdvice, OriginsBelow):
             return plain(keys)
         records: list[Any] = [None] * len(keys)
         for number, places in _by_stage(np.asarray(keys)).items():
-            source = self._stages.get(number, self._source)
-            rows = [keys[place] & (MOST_ROWS - 1) for place in places.tolist()]
+            source = self._stages[number]
+            rows = [self.plain_key(keys[place]) for place in places.tolist()]
             for place, record in zip(places.tolist(), read_records(source, rows), strict=True):
                 records[place] = record
         return records
@@ -125,7 +132,7 @@ class StagedDataSource(SourceAdvice, OriginsBelow):
         keys = np.asarray(record_keys, np.int64)
         parts = [Origins.of_documents(keys[:0])]
         for number, places in _by_stage(keys).items():
-            source = self._stages.get(number, self._source)
+            source = self._stages[number]
             parts.append(origins_of(source, rows_of_keys(keys[places])).of_rows(places))
         return Origins.joined(parts)
 

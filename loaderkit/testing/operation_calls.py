@@ -19,6 +19,7 @@ from loaderkit.transforms.base import (
     Window,
     draws,
     function_of,
+    group_of,
     seeds,
 )
 from loaderkit.transforms.seeding import SeededCall
@@ -85,7 +86,7 @@ class OperationCalls:
         function = function_of(self.operation)
         match self.operation:
             case RandomMap():
-                return function(element, rng)
+                return function(element, (lambda row: rng) if group_of(self.operation) else rng)
             case Map() if seeds(self.operation):
                 seeded = SeededCall(function)
                 with seeded.kept():

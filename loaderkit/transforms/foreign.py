@@ -9,9 +9,8 @@ Each library wants another form of a picture, and gives back another one:
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from reprlib import repr as _short
 from typing import Any
 
 import numpy as np
@@ -20,25 +19,24 @@ from loaderkit._base.system.optional_library import library
 from loaderkit._base.tree import flatten, map_leaves, unflatten
 
 from .base import name_of
-
-Key = str | int | tuple[str | int, ...]
+from .leaf import with_leaf
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignTransform:
     """A function of an element that calls a transform, of this or of another library, on the element or a part of it.
 
-    transform: a callable. path: of the part, from the element on; () for the whole.
+    transform: a callable. key: of the part, as `with_leaf` takes it; None for the whole.
 
-    >>> ForeignTransform(abs, ("x",))({"x": -3, "y": -4})
+    >>> ForeignTransform(abs, "x")({"x": -3, "y": -4})
     {'x': 3, 'y': -4}
     """
 
     transform: Callable[..., Any]
-    path: tuple[str | int, ...] = ()
+    key: Hashable = None
 
     def __call__(self, element: Any) -> Any:
-        return _replaced(element, self.path, self._applied)
+        return self._applied(element) if self.key is None else with_leaf(element, self.key, self._applied)
 
     def _applied(self, part: Any) -> Any:
         """What the transform gives of a part, in the form that the part has."""
@@ -66,42 +64,6 @@ def library_of(transform: Any) -> str:
     """
     roots = {kind.__module__.partition(".")[0] for kind in type(transform).__mro__}
     return next((name for name in ("albumentations", "torchvision", "keras") if name in roots), "")
-
-
-def path_of(key: Key | None) -> tuple[str | int, ...]:
-    """A key, a position or a path as a path; TypeError for anything else.
-
-    >>> path_of("image"), path_of(("inputs", 0)), path_of(None)
-    (('image',), ('inputs', 0), ())
-    """
-    path: tuple[Any, ...] = () if key is None else key if isinstance(key, tuple) else (key,)
-    if not all(isinstance(step, str | int) and not isinstance(step, bool) for step in path):
-        raise TypeError(
-            f"key: expected a key, a position or a path of them, such as 'image', 0 or ('inputs', 0), got {_short(key)}"
-        )
-    return path
-
-
-def _replaced(element: Any, path: Sequence[str | int], function: Callable[[Any], Any]) -> Any:
-    """The element with the part at a path replaced by what the function makes of it."""
-    if not path:
-        return function(element)
-    step, *rest = path
-    if not isinstance(element, dict | list | tuple):
-        raise TypeError(
-            f"key: expected a dict, a list or a tuple with {step!r}, got {type(element).__name__}"
-        )
-    try:
-        part = element[step]  # type: ignore[index, call-overload, unused-ignore]  # the error below is the check
-    except (KeyError, IndexError, TypeError):
-        has = f"keys {_short([*element])}" if isinstance(element, dict) else f"{len(element)} parts"
-        raise KeyError(f"key: expected one of the element's, which has {has}, got {step!r}") from None
-    made = _replaced(part, rest, function)
-    if isinstance(element, dict):
-        return {**element, step: made}
-    parts = [*element]
-    parts[int(step)] = made
-    return type(element)(*parts) if hasattr(element, "_fields") else type(element)(parts)
 
 
 def _by_torchvision(transform: Callable[..., Any], part: Any) -> Any:

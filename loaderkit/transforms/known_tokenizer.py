@@ -44,7 +44,14 @@ class KnownTokenizer:
             return [tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
         if self.kind == "tiktoken":
             return [tokenizer.encode_ordinary(text) for text in texts]
-        return [tokenizer.encode(text, out_type=int, add_bos=False, add_eos=False) for text in texts]
+        plain = {
+            "out_type": int,
+            "add_bos": False,
+            "add_eos": False,
+            "enable_sampling": False,
+            "reverse": False,
+        }
+        return [tokenizer.encode(text, **plain) for text in texts]
 
     def id_of(self, token: str) -> int:
         """The id of one token; ValueError where the vocabulary lacks it."""

@@ -31,14 +31,8 @@ from loaderkit._order.packing.pieces import Long
 
 from .base import Window
 
-_CHOSEN = (
-    "names",
-    "mask",
-    "targets",
-    "loss",
-    "columns",
-    "per_document",
-)  # which leaves there are, and what they hold
+# Which leaves there are, and what they hold.
+_CHOSEN = ("names", "mask", "targets", "loss", "columns", "per_document")
 
 
 @dataclass(frozen=True, init=False, repr=False)

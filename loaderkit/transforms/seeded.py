@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from reprlib import repr as _short
 from typing import Any
 
 from .base import Map, Transformation, given_function
-from .foreign import ForeignTransform, Key, library_of, path_of
+from .foreign import ForeignTransform, library_of
+from .leaf import leaf_key
 
 
 class Seeded(Map):
@@ -15,13 +16,14 @@ class Seeded(Map):
 
     They are Python's `random`, numpy's global one, torch's where it is imported, and those that the function keeps: in
     its attributes, in those of transforms inside, or as names from around it. After the calls each is where it was.
-    Each call of `check_pipeline` finds out a generator that isn't reached, such as OpenCV's, and one made in the call.
+    One that the first call makes is an error. `check_pipeline` finds out any that isn't reached, such as OpenCV's.
 
     Args:
         transform: takes an element, returns the new one. One of albumentations gets arrays by their names, one of
             torchvision or keras gets arrays (H, W, C) in the form that it wants; pictures come back as arrays. A
             subclass defines `map(self, element)` instead.
-        key: of the part of an element that it gets: a key, a position, or a path of them. None for the whole element.
+        key: of the part of an element that it gets: a dict's key, a position, the name of a field, or a path of these
+            as a tuple. None for the whole element.
 
     A loader refuses it with worker_kind="thread", since threads would share the generators.
 
@@ -35,7 +37,7 @@ class Seeded(Map):
 
     _seeds = True
 
-    def __init__(self, transform: Callable[..., Any] | None = None, key: Key | None = None) -> None:
+    def __init__(self, transform: Callable[..., Any] | None = None, key: Hashable = None) -> None:
         if type(self) is not Seeded:
             self._take(transform)
         elif not callable(transform) or isinstance(transform, Transformation | type):
@@ -43,10 +45,9 @@ class Seeded(Map):
                 f"Seeded: expected a function or a transform of another library, got {_short(transform)}"
             )
         else:
-            path = path_of(key)
-            self._set(
-                _function=ForeignTransform(transform, path) if path or library_of(transform) else transform
-            )
+            leaf_key(key)
+            plain = key is None and not library_of(transform)
+            self._set(_function=transform if plain else ForeignTransform(transform, key))
 
     def map(self, element: Any) -> Any:
         """The element that takes this one's place; no generator is seeded here."""

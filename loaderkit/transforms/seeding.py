@@ -40,6 +40,7 @@ class SeededCall:
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self.function = function
+        self._called = False
         self._own: list[_Generator] | None = (
             None  # found in each process, since it isn't the function's copy's
         )
@@ -79,7 +80,15 @@ class SeededCall:
             torch.random.default_generator.manual_seed(words[3])
         for place, generator in enumerate(self.own):
             generator.seed(words[4 + 2 * place], words[5 + 2 * place])
-        return self.function(element)
+        made = self.function(element)
+        if not self._called:
+            self._called = True
+            if len(found := _found_in(self.function)) > len(self.own):
+                raise ValueError(
+                    f"expected the generators before the first call, got {len(found) - len(self.own)} that it made, "
+                    "which no record has seeded; make them in __init__"
+                )
+        return made
 
     def __reduce__(self) -> tuple[type["SeededCall"], tuple[Any]]:
         return SeededCall, (self.function,)

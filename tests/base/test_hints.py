@@ -106,6 +106,10 @@ def test_every_entry_says_what_to_write() -> None:
             lambda: lk.Dataset.mix({}, probabilities=[1]),  # type: ignore[call-arg]
             r"^Dataset.mix\(\) has no argument probabilities; write instead: weights=\{name: weight\}$",
         ),
+        (
+            lambda: lk.random_split([1], [1.0], seed=0, generator=1),  # type: ignore[call-arg]
+            r"^random_split\(\) has no argument generator; write instead: seed=0$",
+        ),
         (lambda: lk.load([1], colour=2), r"^load\(\) has no argument colour$"),
         (lk.load, r"^load\(\) missing 1 required positional argument: 'source'$"),
         (

@@ -89,8 +89,14 @@ def test_without_a_picture_it_is_a_table():
 
 
 def test_bad_input_is_named():
-    """Numbers that differ, and what is no picture."""
+    """Numbers that differ, what is no picture, and masks and boxes that don't fit one."""
     with pytest.raises(ValueError, match=r"expected one for each of the images, got \[2, 3\]"):
         lk.grid(PICTURES, titles=["a", "b"])
     with pytest.raises(ValueError, match=r"images: expected \(h, w\) or .* got int64 \(4,\)"):
         lk.grid([np.arange(4)])
+    with pytest.raises(ValueError, match=r"masks: expected \(8, 8\), as the picture, got \(4, 4\)"):
+        lk.grid(PICTURES, masks=np.ones((3, 4, 4), bool))
+    with pytest.raises(ValueError, match=r"boxes: expected \(k, 4\), got \(4, 3\)"):
+        lk.grid(PICTURES, boxes=np.ones((3, 4, 3)))
+    with pytest.raises(ValueError, match="number: expected 0 or more, got -1"):
+        lk.show({"x": np.arange(3)}, number=-1)

@@ -34,6 +34,7 @@ PACK = {
     "frames without sizes": unsized,
     "frames with others that are skipped": lambda text: SKIPPED + zstd.compress(text) + SKIPPED,
     "members": gzip.compress,
+    "members with zeros behind": lambda text: gzip.compress(text) + bytes(9),
 }
 TEXT = b"".join(b'{"n": %d, "text": "%d"}\n' % (k, k * 7919 % 10007 * 9973) for k in range(1200))
 RECORDS = [json.loads(line) for line in TEXT.splitlines()]
@@ -314,8 +315,9 @@ def test_a_frame_that_claims_4_gb_is_no_more_than_it_is(tmp_path):
         lk.open(path)
 
 
-def test_a_large_frame_is_read_in_order_only(files, tmp_path, monkeypatch, caplog):
-    """Without its text in memory; a record behind is refused with what to do, and convert writes small frames."""
+def test_a_large_frame_is_read_in_order_only(files, tmp_path, range_server, monkeypatch, caplog):
+    """From any place on, without its text in memory; a record before is refused with what to do, and convert writes
+    small frames."""
     for module in (unpacked_text, text_ranges):
         monkeypatch.setattr(module, "MOST_UNPACKED", 10_000)
     monkeypatch.setattr(unpacked_text, "_PIECE", 2_000)
@@ -329,13 +331,22 @@ def test_a_large_frame_is_read_in_order_only(files, tmp_path, monkeypatch, caplo
         (large,) = source._ranges._large.values()
         assert len(large._text._text) < 8_000
     assert source[0] == RECORDS[0]  # from the beginning again
-    with pytest.raises(DataFormatError, match=r"frame\.ndjson\.zst: .* in their order .*--to jsonl\.zst"):
-        source[800]
-    files = lk.offline.map_shards(
-        lambda record: record, source, tmp_path / "small", format="jsonl.zst", shards=1
+    assert source[800] == RECORDS[800]  # as a run that goes on
+    refused = pytest.raises(DataFormatError, match=r"\.zst: .* in their order .*--to jsonl\.zst")
+    with refused:
+        source[600]
+    with lk.open(range_server(tmp_path).url("frame.ndjson.zst")) as far:
+        assert far.read_ahead == 0  # reads in flight together have no order
+    (tmp_path / "two.jsonl.zst").write_bytes(zstd.compress(TEXT) * 2)
+    two = lk.open(tmp_path / "two.jsonl.zst")
+    assert [two[800], two[2000]] == [RECORDS[800]] * 2
+    with refused:  # the first frame would be unpacked again for each record
+        two[900]
+    small = lk.offline.map_shards(
+        lambda record: record, source, tmp_path / "small", format="jsonl.zst", shards=3
     )
     monkeypatch.undo()
-    assert lk.open(files)[800] == RECORDS[800]
+    assert lk.open(small)[800] == RECORDS[800]
 
 
 def test_frames_of_other_settings_are_malformed(tmp_path):

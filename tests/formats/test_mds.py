@@ -104,6 +104,11 @@ def test_a_shard_that_was_cut_or_goes_on_is_refused(folders, name):
     shard.write_bytes(b"")
     with pytest.raises(DataFormatError, match=shard.name):
         lk.open(folders[name])
+    shutil.copy2(max(folders[name].glob("shard.*")), shard)  # a whole shard, of other samples
+    with pytest.raises(
+        DataFormatError, match=rf"{shard.name}: expected \d+ samples in .* as index.json says"
+    ):
+        lk.open(folders[name])
 
 
 THEIRS = """

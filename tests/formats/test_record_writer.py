@@ -51,10 +51,12 @@ def test_sizes_and_kinds_of_paths(tmp_path):
 
 
 def test_an_error_in_the_block_leaves_nothing(tmp_path):
-    """No name of the set, and no unfinished file; the same path may be written then."""
+    """No name of the set, and no unfinished file; another writer may write the same path then."""
+
+    writer = open_writer(tmp_path / "x-%d.tar", shard_records=1)
 
     def fail() -> None:
-        with open_writer(tmp_path / "x-%d.tar", shard_records=1) as out:
+        with writer as out:
             out.write({"cls": 1})
             out.write({"cls": 2})
             raise ZeroDivisionError
@@ -62,6 +64,8 @@ def test_an_error_in_the_block_leaves_nothing(tmp_path):
     with pytest.raises(ZeroDivisionError):
         fail()
     assert not [*tmp_path.iterdir()]
+    with pytest.raises(ValueError, match="open a new one"), writer:
+        pass
     with open_writer(tmp_path / "x-%d.tar") as out:
         out.write({"cls": 1})
     assert len(out.paths) == 1

@@ -125,8 +125,8 @@ def test_npy_files_with_their_offsets_and_megatrons_pairs(tmp_path):
 
 
 def test_a_state_and_a_plan_of_one_file_serve_its_shards_and_the_other_way_round(tmp_path):
-    """Without `allow`, though their checksums are of other blocks."""
-    rows = [{"tokens": np.arange(k % 9, dtype=np.uint16)} for k in range(300)]
+    """Without `allow`, though their checksums are of other blocks, and with columns."""
+    rows = [{"tokens": np.arange(k % 9, dtype=np.uint16), "id": f"{k}", "weight": k / 2} for k in range(300)]
     lk.write(rows, tmp_path / "one.tokens")
     lk.write(rows, tmp_path / "cut", format="tokens", shards=7)
     sources = [lk.TokenDataSource(tmp_path / name) for name in ("one.tokens", "cut")]

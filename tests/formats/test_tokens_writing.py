@@ -96,6 +96,10 @@ def test_from_a_server(tmp_path):
         ([{"a": np.zeros(1, np.uint16)}, {"a": np.zeros(1, np.int16)}], ValueError, "got int16 of shape"),
         ([{"a": np.zeros(1, int)}, {"b": np.zeros(1, int)}], ValueError, r"expected a dict of 'a'.*got one of \['b'\]"),
         ([{"a": np.zeros(1, int)}, {"a": 3}], ValueError, "got a int"),
+        ([{"tokens": np.zeros(1, int), "w": np.float16(1)}, {"tokens": np.zeros(1, int), "w": 1e6}], ValueError,
+         r"record\['w'\]: expected a number that float16 holds"),
+        ([{"tokens": np.zeros(1, int), "w": 0.5}, {"tokens": np.zeros(1, int), "w": 2**53 + 1}], ValueError,
+         r"record\['w'\]: expected a number that float64 holds.*got 9007199254740993"),
     ],
 )  # fmt: skip
 def test_records_that_are_no_documents(tmp_path, records, error, text):

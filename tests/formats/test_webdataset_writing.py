@@ -111,6 +111,7 @@ def test_quality_and_kinds_of_pictures(tmp_path):
         ({"cls": 1.5}, "field 'cls': expected an int, got float"),
         ({"txt": 3}, "field 'txt': expected a str, got int"),
         ({"mp4": [1]}, "field 'mp4': expected bytes, or one of the extensions jpg"),
+        ({"JPG": b"1", "jpg": b"2"}, "expected names that stay apart in lower case, got 'jpg' twice"),
         ([1], "expected a dict with a value for each extension, got list"),
     ],
 )

@@ -57,6 +57,14 @@ def test_a_text_is_encoded_whole():
     assert len(tokenizer.encode(RECORDS[0]["text"]).ids) == 500
 
 
+def test_dropout_is_refused():
+    """A text has the same tokens at each read."""
+    tokenizer = of_tokenizers()
+    tokenizer.model.dropout = 0.5
+    with pytest.raises(ValueError, match=r"the same tokens each time, got dropout=0\.5"):
+        Encode(tokenizer)
+
+
 def test_files_and_fast_tokenizers_of_transformers(tmp_path):
     of_tokenizers().save(str(tmp_path / "tokenizer.json"))
     wanted = Encode(of_tokenizers())

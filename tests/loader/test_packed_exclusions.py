@@ -129,3 +129,78 @@ def test_more_than_a_hundredth_is_said_and_a_list_may_be_of_rows(tmp_path: Path)
     lk.offline.block_list(rows("code"), tmp_path / "code", keys=[0], reason="a test")
     with pytest.raises(ValueError, match="of another source"):
         lk.load(rows("web"), exclude=tmp_path / "code")
+
+
+@pytest.mark.filterwarnings("ignore:exclude. .* of the documents")
+@pytest.mark.parametrize("kind", ["mixture", "drawn"])
+def test_lineage_is_of_the_lists_that_hold_before_the_next_step(kind: str, tmp_path: Path) -> None:
+    """Right behind `exclude` and a restore it says what will be read, of drawn rows too; each key is a row's."""
+    loader_of("mixture", tmp_path)
+    drawn = lk.samplers.WeightedSampler([1] * len(rows("web")), seed=3)
+    how = {"data_source": rows("web"), "exclude": tmp_path / "web", "operations": [lk.Batch(2)]}
+
+    def started() -> Any:
+        return iter(
+            loader_of("mixture", tmp_path) if kind == "mixture" else lk.DataLoader(sampler=drawn, **how)
+        )
+
+    def said_of(it: Any, start: int, stop: int) -> set[tuple[int, int, int]]:
+        found = it.documents(range(start, stop))
+        numbers = 1000 * (found.corpus == "code") + found.document + 1
+        corpora = ["web", "code"] if kind == "mixture" else [None]
+        parts = [it.steps_of(each, key=range(6), start=start, until=stop).document.size for each in corpora]
+        assert sum(parts) == (found.document < 6).sum()
+        return set(zip(found.step.tolist(), found.row.tolist(), numbers.tolist(), strict=True))
+
+    def read_of(batches: list[Any], start: int) -> set[tuple[int, int, int]]:
+        return {
+            (start + step, row, int(token))
+            for step, batch in enumerate(batches)
+            for row, tokens in enumerate(batch["tokens"])
+            for token in tokens
+            if token
+        }
+
+    with started() as it:
+        for place, keys in enumerate([[8], [0, 9], [2]]):
+            for name, lengths in LENGTHS.items():
+                take_down(tmp_path, name, [key % len(lengths) for key in keys])
+            it.exclude()
+            ahead = said_of(it, 5 * place, 5 * place + 5)
+            assert ahead == read_of([next(it) for _ in range(5)], 5 * place)
+        state, whole = it.get_state(), said_of(it, 0, 15)
+    with started() as it:
+        it.set_state(state)
+        assert said_of(it, 0, 15) == whole
+        it.seek(0)
+        assert read_of([next(it) for _ in range(15)], 0) == whole
+
+
+@pytest.mark.filterwarnings("ignore:exclude. .* of the documents")
+def test_messages_name_the_source_and_its_rows(tmp_path: Path) -> None:
+    """A bad row that lacks a document: in its error, to the user's function, in the quarantine, and followed."""
+    loader_of("web", tmp_path)
+    take_down(tmp_path, "web", [0, 1, 2, 8, 9])
+    told: list[int] = []
+
+    def fail(row: Any) -> Any:
+        raise ValueError("bad")
+
+    def answer(error: Exception, record: Any) -> Any:
+        told.append(record.record_key)
+        return rows("web")[0]
+
+    how = {"operations": [lk.Map(fail), lk.Batch(4)]}
+    with pytest.raises(ValueError, match="bad") as raised:
+        next(iter(loader_of("web", tmp_path, **how)))
+    assert "of PackedDataSource" in raised.value.__notes__[0]
+    quarantine = tmp_path / "bad.jsonl"
+    loader = loader_of("web", tmp_path, on_record_error=answer, quarantine=quarantine, **how)
+    next(iter(loader))
+    said_bad = [json.loads(line) for line in quarantine.read_text().splitlines()]
+    assert {each["source"] for each in said_bad} == {"PackedDataSource"}
+    followed = [loader.follow(index) for index in range(4)]
+    assert followed[0].steps[0].name == "source PackedDataSource"
+    for keys in (told, [each["record_key"] for each in said_bad], [each.record_key for each in followed]):
+        assert sorted(keys) == sorted(record.record_key for record in loader.records(0))
+        assert max(keys) < len(rows("web"))

@@ -212,6 +212,15 @@ def test_values_that_do_not_fit_their_tokens(tmp_path):
         lk.PackedDataSource(records[:1], plan, per_document=["id"])[0]
 
 
+def test_a_number_of_a_document_has_the_dtype_of_its_row():
+    """Whichever rows are read with it: no whole number is rounded because another row has a fraction."""
+    records = [{"tokens": np.arange(3), "weight": weight} for weight in (2**53 + 1, 0.5)]
+    packed = lk.PackedDataSource(records, lk.plan_packing([3, 3], 3), per_document=["weight"])
+    for together, alone in zip(packed.__getitems__([0, 1]), map(packed.__getitem__, range(2))):
+        assert together["weight"].dtype == alone["weight"].dtype
+        assert together["weight"].tolist() == alone["weight"].tolist()
+
+
 def test_columns_are_written_in_place(monkeypatch):
     """Also in several groups, and to arrays that aren't contiguous."""
     plan = lk.plan_packing(LENGTHS, 8)

@@ -318,6 +318,7 @@ COLUMNS: list[dict[str, Any]] = [
     {"age": np.array([17.0, np.nan]), "city": np.array(["Ulm", "Kiel"]), "day": np.array([6, 0])},
     {"age": np.array([70.0, 40.0]), "city": np.array([b"Jena", b"Ulm"], object), "day": np.array([3, 3])},
 ]
+MIXED = [{"x": np.random.default_rng(seed).random((4, 8, 8, 3)), "y": np.arange(4) % 3} for seed in range(3)]
 OWN: dict[str, tuple[Any, list[Any]]] = {
     "Map": (lk.Map(lambda e: {"y": e["x"] * 2}), ELEMENTS),
     "a function": (lambda e: {"y": e["x"] * 2}, ELEMENTS),
@@ -343,6 +344,19 @@ OWN: dict[str, tuple[Any, list[Any]]] = {
     "Resize": (image.Resize(8, **KEY), PIXELS),
     "RandomCrop": (image.RandomCrop(padding=2, **KEY), PIXELS),
     "RandomFlip": (image.RandomFlip(**KEY), PIXELS),
+    "CenterCrop": (image.CenterCrop(8, **KEY), PIXELS),
+    "Pad": (image.Pad(2, **KEY), PIXELS),
+    "RandomRotate": (image.RandomRotate(30, **KEY), PIXELS),
+    "RandomAffine": (image.RandomAffine(30, **KEY), PIXELS),
+    "RandomPerspective": (image.RandomPerspective(p=1, **KEY), PIXELS),
+    "ColorJitter": (image.ColorJitter(0.4, 0.4, 0.4, 0.1, **KEY), PIXELS),
+    "RandomGrayscale": (image.RandomGrayscale(0.5, **KEY), PIXELS),
+    "GaussianBlur": (image.GaussianBlur(3, **KEY), PIXELS),
+    "RandomErasing": (image.RandomErasing(1, value="random", **KEY), PIXELS),
+    "RandAugment": (image.RandAugment(**KEY), PIXELS),
+    "TrivialAugment": (image.TrivialAugment(**KEY), PIXELS),
+    "MixUp": (image.MixUp("x", "y", 3, group=2), MIXED),
+    "CutMix": (image.CutMix("x", "y", 3, group=2), MIXED),
     "ToFloat": (image.ToFloat(**KEY), PIXELS),
     "Normalize": (image.Normalize((0.5, 0.5, 0.5), (0.2, 0.2, 0.2), **KEY), PIXELS),
     "Normalize floats": (image.Normalize((0.5, 0.5, 0.5), (0.2, 0.2, 0.2), **KEY), FLOATS),
@@ -415,7 +429,7 @@ def test_what_cannot_be_checked_is_skipped_and_said():
     assert "can't be sent back to be compared" in reasons["another process"]
     operation, elements = OWN["Seeded"]
     skipped = dict(check_operation(operation, *elements, skip=["another process"]).skipped)
-    assert "share the global generators" in skipped["threads"]
+    assert "in threads, which share the generators" in skipped["threads"]
 
 
 def test_elements_and_global_generators_are_left_alone():

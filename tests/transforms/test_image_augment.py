@@ -72,6 +72,18 @@ def test_tables_are_those_of_the_formulas():
         np.testing.assert_array_equal(adjust.solarize(image, threshold), twins.solarize(image, threshold))
 
 
+def test_no_colour_operation_of_a_policy_changes_the_alpha():
+    """The colours are changed as those of a picture without one."""
+    alpha = np.arange(61 * 83).reshape(61, 83, 1).astype(np.uint8)
+    for channels in (1, 3):
+        image = picture()[..., :channels]
+        for name, change in policies._COLOURS.items():
+            made, _ = lki.RandAugment()._apply(np.concatenate([image, alpha], axis=2), name, 0.5)
+            np.testing.assert_array_equal(made[..., channels:], alpha, name)
+            expected = change(np.ascontiguousarray(image), 0.5)
+            np.testing.assert_array_equal(made[..., :channels], expected.reshape(image.shape), name)
+
+
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 def test_blur_is_a_gaussian(dtype):
     """Of a mirrored border, in both axes."""
@@ -341,10 +353,14 @@ def test_what_does_not_fit_is_named():
         ),
         (one | {"points": np.zeros(3)}, r"keypoints: expected an array of numbers \(n, 2\)"),
         (one | {"label": ["a"]}, "labels: expected an entry for each of 4 boxes, got 1"),
+        (one | {"masks": one["masks"][:3]}, "masks: expected one for each of 4 boxes, got 3"),
     ]
     for bad, text in cases:
         with pytest.raises((TypeError, ValueError), match=text):
             lki.RandomFlip(**PLACES).random_map(bad, generator(0))
+    batch = {"image": np.zeros((2, 4, 4)), "label": np.array([0, 1, 1])}
+    with pytest.raises(ValueError, match="labels: expected one for each of 2 images, got 3"):
+        lki.MixUp("image", "label", 2).random_map(batch, generator)
     five = np.zeros((4, 4, 5), np.uint8)
     for operation in (lki.RandomRotate(9), lki.ColorJitter(1), lki.TrivialAugment(), lki.RandomGrayscale(1)):
         with pytest.raises(ValueError, match=r"image of 1 to 4 channels, got shape \(4, 4, 5\)"):

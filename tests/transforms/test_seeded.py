@@ -3,6 +3,8 @@
 import random
 import sys
 import types
+from collections import namedtuple
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -143,6 +145,23 @@ def test_a_function_reaches_what_it_names():
     assert stream_of(Seeded(outer)) == stream_of(Seeded(outer))
 
 
+class Late:
+    """Makes its generator in its first call."""
+
+    rng: Any = None
+
+    def __call__(self, element: int) -> float:
+        self.rng = self.rng or np.random.default_rng()
+        return float(self.rng.random())
+
+
+def test_a_generator_that_the_first_call_makes_is_an_error():
+    """No record has seeded it, so each process would begin with other numbers; it names the operation."""
+    with pytest.raises(ValueError, match=r"got 1 that it made.*make them in __init__") as error:
+        stream_of(Seeded(Late()))
+    assert "operations[0] Seeded(Late)" in "".join(error.value.__notes__)
+
+
 class Compiled:
     """Shows no generator, and takes a seed."""
 
@@ -188,16 +207,27 @@ def test_the_former_names_give_the_same_numbers():
         lk.Map(legacy, seed_globals=1)  # type: ignore[arg-type]
 
 
+Pair = namedtuple("Pair", ["x", "y"])
+
+
+@dataclass
+class Fields:
+    x: int
+    y: int
+
+
 @pytest.mark.parametrize(
     ("key", "element", "expected"),
     [
         ("x", {"x": -1, "y": -2}, {"x": 1, "y": -2}),
         (1, (-1, -2), (-1, 2)),
         (("a", 0), {"a": [-1, -2]}, {"a": [1, -2]}),
+        ("x", Pair(-1, -2), Pair(1, -2)),
+        (("a", "x"), {"a": Fields(-1, -2)}, {"a": Fields(1, -2)}),
     ],
 )
 def test_a_key_names_the_part(key, element, expected):
-    """A key, a position, or a path; what is around the part stays, and so do the kinds of containers."""
+    """A key, a position, a field, or a path; what is around the part stays, and so do the kinds of containers."""
     assert Seeded(abs, key).map(element) == expected
 
 
@@ -206,12 +236,12 @@ def test_bad_arguments_are_named():
     for wrong, message in [
         (lambda: Seeded(None), "Seeded: expected a function or a transform"),
         (lambda: Seeded(lk.Map(abs)), r"got Map\(abs\)"),
-        (lambda: Seeded(abs, 1.5), r"key: expected a key, a position or a path of them.*got 1\.5"),
-        (lambda: Seeded(abs, "x").map(3), "key: expected a dict, a list or a tuple with 'x', got int"),
+        (lambda: Seeded(abs, [1]), r"key: expected a dict's key, .*got \[1\]"),
+        (lambda: Seeded(abs, "x").map(3), "key='x': expected a dict, a tuple, a list .*, got int"),
     ]:
         with pytest.raises(TypeError, match=message):
             wrong()
-    with pytest.raises(KeyError, match=r"which has keys \['x'\], got 'y'"):
+    with pytest.raises(KeyError, match=r"a dict with the keys \['x'\], got 'y'"):
         Seeded(abs, "y").map({"x": 1})
 
 

@@ -14,7 +14,8 @@ from loaderkit._order.rng import child_of
 from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit._runtime.worker.program import Program
 from loaderkit._runtime.worker.reading import ReadOptions, RecordReader
-from loaderkit._source.naming import namer_of
+from loaderkit._source.naming import kind_of, namer_of, shown_key
+from loaderkit.samplers.protocol import record_keys_of
 from loaderkit.transforms.level_runner import Level
 from loaderkit.transforms.pipeline import Pipeline
 from loaderkit.transforms.run import ElementRun
@@ -155,8 +156,7 @@ def follow(program: Program, plan: SeekablePlan, index: int) -> Followed:
     if index < 0 or not plan.reaches(index):
         raise IndexError(f"index: expected one of the stream, got {index}")
     _check_used(plan, index)
-    keys, _ = plan.record_keys(plan.first_position(), np.array([index], np.int64))
-    key = int(keys[0])
+    key = int(record_keys_of(plan.sampler, np.array([index], np.int64))[0])
     pipeline = Pipeline(program.operations, program.seed, reads_windows=program.reads_windows)
     step = row = None
     if not program.row_changing:
@@ -170,7 +170,8 @@ def follow(program: Program, plan: SeekablePlan, index: int) -> Followed:
         return steps
 
     steps = OneThread().run(made, again=True)
-    return Followed(index, key, namer_of(program.source)(key), step, row, tuple(steps))
+    shown, name = shown_key(program.source, key), namer_of(program.source)(key)
+    return Followed(index, shown, name, step, row, tuple(steps))
 
 
 def _check_used(plan: SeekablePlan, index: int) -> None:
@@ -188,11 +189,7 @@ def _level_zero(program: Program, level: Level, index: int, key: int) -> list[Fo
     begun = time.perf_counter_ns()
     run = _read(program, np.array([key]), np.array([index]))
     spent = time.perf_counter_ns() - begun
-    steps = [
-        FollowedStep(
-            f"source {type(program.source).__qualname__}", spent, tuple(run.values), None, _error(run)
-        )
-    ]
+    steps = [FollowedStep(f"source {kind_of(program.source)}", spent, tuple(run.values), None, _error(run))]
     return _through(level, run, steps)
 
 

@@ -21,7 +21,6 @@ from loaderkit._base.system.whole_file import partial_file, whole_file
 from loaderkit._order.matches import matches
 from loaderkit._order.metadata import MOST_INDEX
 from loaderkit._order.permutation import Int64Array
-from loaderkit._order.stage_keys import rows_of_keys
 from loaderkit._plan.bad_records import with_substitutions
 from loaderkit._plan.position import Position
 from loaderkit._plan.reads import StepReads, WholeSteps
@@ -30,6 +29,7 @@ from loaderkit._source.origins import Corpus, corpora_of, origins_of, records_wi
 from loaderkit.samplers import Sampler
 from loaderkit.samplers.optional import epochs_of, finds_keys, indices_of, reads_of
 from loaderkit.samplers.protocol import record_keys_of
+from loaderkit.sources.staged import StagedDataSource
 
 _BLOCK = 1 << 16  # records looked at together
 _CHUNK = 1 << 18  # documents counted together: a plan's blocks have up to 65,536
@@ -177,11 +177,7 @@ class Lineage:
 
     def keys_at(self, indices: Int64Array) -> Int64Array:
         """The records of the source that were read at indices, (n,) int64 each."""
-        return self._plain(record_keys_of(self._sampler, indices))
-
-    def _plain(self, keys: Int64Array) -> Int64Array:
-        # Without the stage that says which documents a row lacks.
-        return keys if self._plan.exclusions is None else rows_of_keys(keys)
+        return self._plan.plain_keys(record_keys_of(self._sampler, indices))
 
     def counted(
         self, keys: Int64Array, parts: Sequence[WholeSteps | StepReads]
@@ -195,8 +191,8 @@ class Lineage:
 
     @property
     def leaves_out(self) -> bool:
-        """Whether documents may be left out of the records that have them."""
-        return self._plan.exclusions is not None
+        """Whether documents are left out of records that have them."""
+        return isinstance(self._source, StagedDataSource)
 
     def pieces_of(self, keys: Int64Array, parts: Sequence[WholeSteps | StepReads]) -> Documents:
         """What some of the steps read of the records with keys."""
@@ -205,7 +201,7 @@ class Lineage:
     def changed_keys(self, parts: Sequence[WholeSteps | StepReads]) -> Int64Array:
         """The keys that steps at the end of the stream read, and those that bad records changed; sorted."""
         ends = [part.indices for part in parts if isinstance(part, StepReads)]
-        planned = self._plain(record_keys_of(self._plan.sampler, self._lost))
+        planned = self._plan.plain_keys(record_keys_of(self._plan.sampler, self._lost))
         return np.unique(np.concatenate([planned, self.keys_at(np.concatenate([self._lost, *ends]))]))
 
     def _blocks(self, steps: int | range) -> Iterator[StepReads]:

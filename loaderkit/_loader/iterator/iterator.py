@@ -426,7 +426,8 @@ class LoaderIterator(LineageMethods, Closing):
 
         with self._reader.lock:
             plan, position = self._plan, self._reader.user_position
-        return Lineage(plan, position, self._reader.executor.program.source, end=position.step)
+            source = self._reader.find_executor().program.source
+        return Lineage(plan, position, source, end=position.step)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} at step {self.step}, index {self.index}>"

@@ -255,10 +255,7 @@ class StreamReader(Generic[P, PlanT]):
 
     def _open_stream(self) -> Stream:
         if self._stream is None:
-            if (self._renew or not self.executor.usable) and not self.executor.closed:
-                self._renew = False
-                executor, earlier = self._find_executor(), self.executor.statistics().after(self._earlier)
-                self.executor, self._earlier = executor, earlier
+            self.find_executor()
             open_scheduler, plan, position = self._open_scheduler, self.plan, self.position
             if self._watch is not None:
                 self._watch.before_stream(plan, position)
@@ -354,6 +351,14 @@ class StreamReader(Generic[P, PlanT]):
     def renew_executor(self) -> None:
         """Has the next stream run in an executor of the program as it is then."""
         self._renew = True
+
+    def find_executor(self) -> Executor:
+        """The executor of the stream that is open, or of the next one."""
+        if self._stream is None and (self._renew or not self.executor.usable) and not self.executor.closed:
+            self._renew = False
+            executor, earlier = self._find_executor(), self.executor.statistics().after(self._earlier)
+            self.executor, self._earlier = executor, earlier
+        return self.executor
 
     def _restart_at(self, position: P) -> None:
         """Stands at a position, without an open stream and with nothing ready."""

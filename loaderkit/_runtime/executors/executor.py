@@ -30,7 +30,7 @@ from loaderkit._runtime.transport.out_of_band import unpack
 from loaderkit._runtime.worker.program import Program
 from loaderkit._runtime.worker.reading import read_ahead_limits
 from loaderkit._runtime.worker.task_runner import Output
-from loaderkit._source.naming import namer_of
+from loaderkit._source.naming import kind_of, namer_of
 from loaderkit._source.optional import column_reader, many_reader
 from loaderkit.errors import ChecksumError, IteratorClosedError
 
@@ -125,7 +125,7 @@ class Executor(abc.ABC):
         self.numerics: dict[str, str] = {}
         self._feeder = feeder
         self.record_name = namer_of(program.source)  # for messages, as the next
-        self.source_name = type(program.source).__qualname__
+        self.source_name = kind_of(program.source)
         self.lock = threading.RLock()
         self._arena = arena
         self._max_memory = max_memory

@@ -167,7 +167,8 @@ class BadRecordHandler:
         if run.failure is None:
             error = failure.error
             why = shortened(f"{type(error).__qualname__}: {text_of(error)}", _MOST_TEXT)
-            self.losses.append(Loss(number, index, key, instead, failure.label, why, self._reader.name(key)))
+            shown, name = self._reader.shown_key(key), self._reader.name(key)
+            self.losses.append(Loss(number, index, shown, instead, failure.label, why, name))
         return run
 
     def _replaced(
@@ -197,8 +198,9 @@ class BadRecordHandler:
     def _from_user(self, index: int, key: int, failure: Failure) -> ElementRun:
         assert callable(self._policy)
         rng = None if self._seed is None else generator(self._seed, 0, index, 0)
+        shown = self._reader.shown_key(key)
         try:
-            element = self._policy(failure.error, RecordMetadata(index, key, rng, self._reader.name(key)))
+            element = self._policy(failure.error, RecordMetadata(index, shown, rng, self._reader.name(key)))
         except Exception as error:  # noqa: BLE001 - the user's function raises to make the loader raise
             label = failure.label if error is failure.error else "on_record_error"
             return ElementRun([], [], [], Failure(error, label, (index,)))

@@ -17,7 +17,7 @@ import numpy as np
 from loaderkit._base.numbers import at_least
 from loaderkit._base.tree import own_each
 from loaderkit._order.facts import Failure
-from loaderkit._source.naming import namer_of
+from loaderkit._source.naming import kind_of, namer_of, shown_key
 from loaderkit._source.optional import advised_calls, each_reader, many_reader
 from loaderkit._source.protocol import read_only
 from loaderkit.transforms.run import ElementRun, Singles
@@ -95,7 +95,7 @@ class RecordReader:
         ahead: the name of threads that read ahead, before their number; None where none may.
         ends: whether records have the cursors behind them.
 
-    name: a function of a record key, the source's name for the record or None.
+    name: a function of a record key, the source's name for the record or None. shown_key: the key as messages have it.
     waited: seconds for which `read` waited for bytes, in all: for reads ahead, or without using the processor.
     taken, calls: nanoseconds in `read` and `timed`, in all, and how often they were called.
     reads_ahead: whether `begin` starts reads. retries: whether failed reads are retried.
@@ -116,6 +116,7 @@ class RecordReader:
         self.taken = self.calls = 0
         self._source = source
         self.name = namer_of(source)
+        self.shown_key = partial(shown_key, source)
         self._guard = _guard_of(source) if copy else None
         one: Callable[[int], Any] = source.__getitem__
         self._retrying: list[Retrying] = []
@@ -186,7 +187,7 @@ class RecordReader:
                 records, of = [], indices
             if isinstance(error, SourceEndedError):
                 error.index = int(of[0])
-            failure = Failure(error, f"source {type(self._source).__qualname__}", tuple(of.tolist()))
+            failure = Failure(error, f"source {kind_of(self._source)}", tuple(of.tolist()))
         indices = indices[: len(records)]
         return ElementRun(
             records if self._guard is None else self._guard(records),

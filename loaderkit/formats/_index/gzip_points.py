@@ -41,16 +41,12 @@ def gzip_points(
     name, version, _, _, nbytes, *_, count = _HEAD.unpack_from(data)
     points = np.frombuffer(data, _POINT, count, _HEAD.size)
     windows = np.frombuffer(data, np.uint8, offset=_HEAD.size + points.nbytes).reshape(-1, WINDOW_BYTES)
-    if (
-        (name, version) != (b"GZIDX", 1)
-        or not count
-        or points["has_window"].tolist() != [0] + [1] * (count - 1)
-    ):
+    has_window = points["has_window"].tolist()
+    if (name, version) != (b"GZIDX", 1) or not count or has_window != [0] + [1] * (count - 1):
         raise Malformed(begin, "expected points of indexed_gzip as its version 1.10 writes them, got others")
     bits = 8 * points["file"].astype(np.int64) - points["bits"] + 8 * begin
-    nothing = np.zeros(
-        (1, WINDOW_BYTES), np.uint8
-    )  # there is no text before the first point, and none is asked for
+    # There is no text before the first point, and none is asked for.
+    nothing = np.zeros((1, WINDOW_BYTES), np.uint8)
     texts = points["text"].astype(np.int64)
     kept = np.diff(texts, append=nbytes) > 0  # the last one may lie behind all text
     return bits[kept], texts[kept], np.concatenate([nothing, windows])[kept]

@@ -46,8 +46,9 @@ _Block = tuple[int, int]  # a shard, and the number of a block there
 class TextRanges:
     """A `RangeReader` of the text of files, some of which are compressed. A call unpacks each block once.
 
-    A block with more than 64 MiB of text is read from front to back: what lies further behind the last read, or before
-    it, is a DataFormatError, as it would be unpacked from its beginning for each record.
+    A block with more than 64 MiB of text is read from front to back, from any place on, as a run that goes on or a part
+    of a conversion does: what lies before the last read is a DataFormatError, as it would be unpacked from its
+    beginning for each record.
 
     Args:
         index: has their blocks.
@@ -63,7 +64,7 @@ class TextRanges:
         self._kept: OrderedDict[_Block, bytes] = OrderedDict()
         self._kept_bytes = 0
         self._tables: dict[int, TextBlocks] = {}
-        self._large: dict[_Block, _LargeBlock] = {}  # the last one
+        self._large: dict[_Block, _LargeBlock | None] = {}  # those that were begun, and the last one's text
 
     @property
     def names(self) -> Sequence[str]:
@@ -72,8 +73,8 @@ class TextRanges:
 
     @property
     def waits(self) -> bool:
-        """Whether a read waits for a server."""
-        return self._ranges.waits
+        """Whether a read waits for a server, and others may begin meanwhile, but not those of a large block."""
+        return self._ranges.waits and self._index.greatest_text <= MOST_UNPACKED
 
     def version(self, shard: int) -> ObjectVersion:
         """Of a file, as the storage says it."""
@@ -110,10 +111,7 @@ class TextRanges:
         for key, text in self._unpacked(places):
             shard, block = key
             begin = int(self._table(shard).texts[block])
-            in_order = (
-                sorted(places[key], key=lows.__getitem__) if isinstance(text, _LargeBlock) else places[key]
-            )
-            for place in in_order:
+            for place in sorted(places[key], key=lows.__getitem__):  # the order of a large block
                 low, high = lows[place] - begin, highs[place] - begin
                 data = text[max(low, 0) : high]
                 if low >= 0 and high <= len(text):
@@ -194,8 +192,10 @@ class TextRanges:
     def _large_block(self, key: _Block) -> "_LargeBlock":
         with self._lock:
             if (found := self._large.get(key)) is None:
-                self._large.clear()
-                found = self._large[key] = _LargeBlock(self._ranges, key[0], self._table(key[0]), key[1])
+                again = key in self._large
+                self._large = dict.fromkeys(self._large)
+                table = self._table(key[0])
+                found = self._large[key] = _LargeBlock(self._ranges, key[0], table, key[1], again=again)
             return found
 
 
@@ -207,10 +207,13 @@ class _LargeBlock:
         shard: its number.
         table: of its blocks.
         block: one of them.
+        again: whether it was unpacked before, and another one since.
     """
 
-    def __init__(self, ranges: RangeReader, shard: int, table: TextBlocks, block: int) -> None:
-        self._name, self._lock = ranges.names[shard], threading.Lock()
+    def __init__(
+        self, ranges: RangeReader, shard: int, table: TextBlocks, block: int, *, again: bool
+    ) -> None:
+        self._name, self._lock, self._again = ranges.names[shard], threading.Lock(), again
         self._nbytes: int = np.diff(table.texts[block : block + 2]).tolist()[0]
         self._begin, self._end = (table.bits[block : block + 2] // 8).tolist()
         size = self._end - self._begin
@@ -227,7 +230,8 @@ class _LargeBlock:
     def __getitem__(self, part: slice) -> bytes:
         begin, end = part.start, min(part.stop, self._nbytes)
         with self._lock:
-            if begin > MOST_UNPACKED and not self._text.begin <= begin <= self._text.end + MOST_UNPACKED:
+            far = self._again and begin > self._text.end + MOST_UNPACKED
+            if begin > MOST_UNPACKED and (far or begin < self._text.begin):
                 raise DataFormatError(
                     f"{self._name}: expected records in their order from the frame at byte {self._begin:,}, as "
                     f"{MOST_UNPACKED >> 20} MiB of its {self._nbytes:,} bytes of text are unpacked for a read at most, "

@@ -99,10 +99,8 @@ class UnpackedText:
         self._begin_again()
 
     def _begin_again(self) -> None:
-        self._at, self._waiting = (
-            0,
-            b"",
-        )  # bytes of the file that were read, and the last of them, not unpacked yet
+        # The bytes of the file that were read, and the last of them, not unpacked yet.
+        self._at, self._waiting = 0, b""
         self._frame: Any = None
         self._errors: tuple[type[Exception], ...] = ()
         self.begin, self._text = 0, b""
@@ -241,9 +239,8 @@ def unpacked_block(data: bytes | memoryview, nbytes: int, bit: int, window: byte
     while left > 0:
         frame, errors = _opened(bytes(data[:4]))
         try:
-            text: bytes = frame.decompress(
-                data, left + 1
-            )  # a byte more, so that the end and its checksum are read
+            # A byte more, so that the end and its checksum are read.
+            text: bytes = frame.decompress(data, left + 1)
         except errors as error:
             raise ValueError(str(error)) from None
         if not frame.eof:
@@ -251,7 +248,7 @@ def unpacked_block(data: bytes | memoryview, nbytes: int, bit: int, window: byte
                 f"expected a frame or a member of at most {left} bytes of text, got more, or a part of one"
             )
         parts.append(text)
-        left, data = left - len(text), frame.unused_data
+        left, data = left - len(text), frame.unused_data.lstrip(b"\0")
     if left:
         raise ValueError(f"expected {nbytes} bytes of text, got {nbytes - left}")
     return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from types import UnionType
 from typing import Any
 
@@ -51,6 +52,11 @@ class WebDatasetEncoder:
         if names is None:
             raise ValueError(f"expected a dict with a value for each extension, got {type(record).__name__}")
         values = sorted((stored_name(name), self._encoded(name, record[name])) for name in names)
+        for (one, _), (other, _) in pairwise(values):
+            if one == other:
+                raise ValueError(
+                    f"fields: expected names that stay apart in lower case, got {one!r} twice; rename one"
+                )
         return members_of(record_key(record, number), values)
 
     def _encoded(self, name: str, value: Any) -> bytes:

@@ -142,9 +142,10 @@ class JoinedOffsets:
         self._starts = np.concatenate([np.zeros(1, np.int64), self._ends[:-1]])
         if len(offsets) > 1:
             bases = np.cumsum(counts, dtype=np.int64) - counts
-            offsets = [
-                np.concatenate([np.add(each, base, dtype=np.int64) for each, base in zip(offsets, bases)])
-            ]
+            joined = np.concatenate(offsets, dtype=np.int64)
+            for part, base in zip(np.split(joined, np.cumsum([*map(len, offsets)])[:-1]), bases):
+                part += base
+            offsets = [joined]
         self._held = SharedColumns(offsets)
 
     def __len__(self) -> int:

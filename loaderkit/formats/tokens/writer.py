@@ -61,9 +61,13 @@ class WrittenColumn:
             return value.tobytes()
         given = np.asarray(value)
         if given.ndim == 0 and given.dtype.kind in "iufb":
-            number = given.astype(self.dtype)
-            kinds = given.dtype.kind + number.dtype.kind
-            if kinds == "ff" or (kinds.count("b") in (0, 2) and number == given):
+            with np.errstate(all="ignore"):
+                number = given.astype(self.dtype)
+            kept, told = (
+                number.item(),
+                given.item(),
+            )  # as Python's numbers, which are compared without rounding
+            if (type(kept) is bool) == (type(told) is bool) and (kept == told or kept != kept):
                 return number.tobytes()
         raise self._other(f"a number that {np.dtype(self.dtype)} holds", value)
 

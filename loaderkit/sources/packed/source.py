@@ -210,15 +210,16 @@ class PackedDataSource(CallAdvice, OriginsBelow):
         documents = pieces.documents.tolist()
         columns: dict[str, NDArray[Any]] = {}
         for feature in self._features:
-            values: dict[str, Any] = {name: [part[name] for part in parts] for name in feature.names}
-            if not all(alike(array, arrays[0]) for arrays in values.values() for array in arrays):
-                if len(keys) > 1:
-                    return [row for key in keys for row in self._read(key[np.newaxis])]
-                for name, arrays in values.items():
-                    self._documents.check_alike(arrays, name, documents)
-            values |= {
-                name: np.array([part[name] for part in parts]) for _, name in feature.leaves.by_document
+            numbers = [name for _, name in feature.leaves.by_document]
+            values: dict[str, Any] = {
+                name: [part[name] for part in parts] for name in (*feature.names, *numbers)
             }
+            if not all(alike(array, arrays[0]) for arrays in values.values() for array in arrays):
+                if len(keys) > 1:  # a row has its values' dtype, whichever rows are read with it
+                    return [row for key in keys for row in self._read(key[np.newaxis])]
+                for name in feature.names:
+                    self._documents.check_alike(values[name], name, documents)
+            values |= {name: np.array(values[name]) for name in numbers}
             like = {name: (arrays[0].dtype, arrays[0].shape[1:]) for name, arrays in values.items()}
             leaves = feature.leaves.empty(len(keys), feature.row, like)
             goes_on = self._documents.goes_on(feature, pieces, planned)

@@ -5,6 +5,7 @@ largest value, floats from 0 to 1; what would be outside is clipped. torchvision
 Results in uint8 are torchvision's within one level, those of `hue` within a few, as those of its PIL backend.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -124,6 +125,14 @@ def sharpness(image: Pixels, factor: float) -> Pixels:
     made = cv2.addWeighted(inner, factor, np.ascontiguousarray(blurred), 1 - factor, -_DOWN)
     out[1:-1, 1:-1] = made.reshape(inner.shape)
     return out
+
+
+def of_colours(image: Pixels, change: Callable[[Pixels], Pixels]) -> Pixels:
+    """The image with its colours changed; its alpha, if it has one, stays."""
+    if image.ndim == 2 or (count := colours(image)) == image.shape[2]:
+        return change(image)
+    made = np.reshape(change(np.ascontiguousarray(image[..., :count])), (*image.shape[:2], count))
+    return np.concatenate([made, image[..., count:]], axis=2)
 
 
 def posterize(image: Pixels, bits: int) -> Pixels:

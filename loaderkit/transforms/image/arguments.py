@@ -1,4 +1,4 @@
-"""Checks of arguments that the image operations share: sizes, intervals, choices, keys and libraries."""
+"""Checks of arguments that the image operations share: sizes, intervals, choices and libraries."""
 
 import math
 from collections.abc import Collection
@@ -100,16 +100,6 @@ def choice(name: str, value: Any, known: Collection[str]) -> None:
     """Raises ValueError unless `value` is one of `known`."""
     if not isinstance(value, str) or value not in known:
         raise ValueError(f"{name}: expected one of {sorted(known)}, got {_short(value)}")
-
-
-def leaf_key(key: Any) -> None:
-    """Raises TypeError for a key that isn't hashable, such as a list or a slice."""
-    try:
-        hash(key)
-    except TypeError:
-        raise TypeError(
-            f"key: expected a dict's key, a position or the name of a field, got {_short(key)}"
-        ) from None
 
 
 def installed(operation: str, *modules: str) -> None:

@@ -6,11 +6,11 @@ from typing import Any
 
 from loaderkit._base.numbers import true_or_false
 from loaderkit.transforms.base import Map
+from loaderkit.transforms.leaf import leaf_key, with_leaf
 
-from .arguments import choice, installed, leaf_key
+from .arguments import choice, installed
 from .decoders import DECODERS, NEEDS, Pixels, as_bytes, decode_jpeg, decode_other
 from .header import read_header
-from .leaf import with_leaf
 from .region import Region, turn_of
 
 

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from loaderkit.transforms.base import RandomMap
+from loaderkit.transforms.leaf import leaf_key, with_leaf
 
 from . import adjust
-from .arguments import filling, installed, interval, leaf_key, share, size_pair, spread
-from .leaf import pixels_of, with_leaf
+from .arguments import filling, installed, interval, share, size_pair, spread
+from .decoded import pixels_of
 from .move import Fill, Pixels, fill_of
 from .warps import Range, uniform
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from loaderkit._base.numbers import at_least
 from loaderkit.transforms.base import RandomMap
+from loaderkit.transforms.leaf import leaf_key, with_leaf
 
-from .arguments import finite, installed, leaf_key
-from .leaf import with_leaf
+from .arguments import finite, installed
 from .move import Pixels
 
 Generators = Callable[[int], np.random.Generator]
@@ -47,24 +47,29 @@ class _Mix(RandomMap):
     def random_map(self, element: Any, rng: Any) -> Any:
         """The batch with its images and labels mixed; rng: gives the generator of a row by its number."""
         shares: list[float] = []  # of each group's own rows
+        rows = 0
 
         def change(leaf: Any) -> Pixels:
+            nonlocal rows
             images = np.ascontiguousarray(_array("key", "images (rows, height, width, ...)", leaf, (3, 4)))
             out: Pixels = images.copy()
-            for first in range(0, len(images), self.group):
+            rows = len(images)
+            for first in range(0, rows, self.group):
                 part = slice(first, first + self.group)
                 shares.append(self._mixed(images[part], out[part], rng(first)))
             return out
 
         element = with_leaf(element, self.key, change)
-        return with_leaf(element, self.labels, lambda labels: self._shared(labels, shares))
+        return with_leaf(element, self.labels, lambda labels: self._shared(labels, shares, rows))
 
     def _mixed(self, images: Images, out: Images, rng: np.random.Generator) -> float:
         """Writes a group's mixed images to `out`, a copy of them; returns the share of each row's own image."""
         raise NotImplementedError
 
-    def _shared(self, labels: Any, shares: list[float]) -> Pixels:
+    def _shared(self, labels: Any, shares: list[float], rows: int) -> Pixels:
         labels = _array("labels", "an array (rows,) or (rows, classes)", labels, (1, 2))
+        if len(labels) != rows:
+            raise ValueError(f"labels: expected one for each of {rows} images, got {len(labels)}")
         if labels.ndim == 1:
             count = self.num_classes or 0
             if labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= count:

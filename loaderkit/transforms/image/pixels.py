@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from loaderkit.transforms.base import Map
+from loaderkit.transforms.leaf import leaf_key, with_leaf
 
 from .adjust import largest
-from .arguments import finite, leaf_key
-from .leaf import pixels_of, with_leaf
+from .arguments import finite
+from .decoded import pixels_of
 
 Image = np.ndarray[Any, Any]  # (height, width) or (height, width, channels)
 Floats = np.ndarray[Any, np.dtype[np.float32]]

@@ -11,7 +11,7 @@ from loaderkit._base.numbers import at_least
 from loaderkit.transforms.base import RandomMap
 
 from . import adjust
-from .leaf import pixels_of
+from .decoded import pixels_of
 from .move import Fill, Move, Pixels, unmoved, warped
 from .warps import Warp, affine
 
@@ -56,7 +56,9 @@ class _Policy(Warp):
         """The image after one operation, and how it moved; magnitude: as torchvision's."""
         before = (image.shape[0], image.shape[1])
         if name not in _MOVES:
-            return (_COLOURS[name](image, magnitude) if name in _COLOURS else image), unmoved(before)
+            if (change := _COLOURS.get(name)) is not None:
+                image = adjust.of_colours(image, lambda colours: change(colours, magnitude))
+            return image, unmoved(before)
         center, turn, shear, translate = (before[1] / 2, before[0] / 2), 0.0, (0.0, 0.0), (0, 0)
         if name == "Rotate":
             turn = -magnitude

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .arguments import leaf_key
-from .leaf import pixels_of, with_leaf
+from loaderkit.transforms.leaf import leaf_key, with_leaf
+
+from .decoded import pixels_of
 from .move import Move, Pixels
 
 Places = Hashable | list[Hashable]
@@ -133,7 +134,9 @@ def _masks(move: Move, kept: Pixels | None, leaf: Any) -> Pixels:
         )
     if leaf.ndim == 2:
         return move.pixels(leaf, True)
-    masks = leaf if kept is None or len(kept) != len(leaf) else leaf[kept]
+    if kept is not None and len(kept) != len(leaf):
+        raise ValueError(f"masks: expected one for each of {len(kept)} boxes, got {len(leaf)}")
+    masks = leaf if kept is None else leaf[kept]
     out = np.empty((len(masks), *move.after), leaf.dtype)
     for place, mask in enumerate(masks):
         out[place] = move.pixels(mask, True)

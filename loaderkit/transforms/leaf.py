@@ -1,31 +1,39 @@
-"""The image in an element: the element itself, or one value of a dict, a tuple, a list or an object with fields."""
+"""A leaf of an element that an operation changes: one value of a dict, a tuple, a list or an object with fields."""
 
 from collections.abc import Callable, Hashable
 from copy import copy
 from reprlib import repr as _short
 from typing import Any
 
-import numpy as np
-
 from loaderkit._base.numbers import at_least
 from loaderkit._base.structure import children_of, kind_of
 
 
+def leaf_key(key: Any) -> None:
+    """Raises TypeError for a key that isn't hashable, such as a list or a slice."""
+    try:
+        hash(key)
+    except TypeError:
+        raise TypeError(
+            f"key: expected a dict's key, a position or the name of a field, got {_short(key)}"
+        ) from None
+
+
 def with_leaf(element: Any, key: Hashable | None, change: Callable[[Any], Any]) -> Any:
-    """The element with its image changed; the container is copied, its other leaves are the same objects.
+    """The element with one leaf changed; the container is copied, its other leaves are the same objects.
 
     Args:
-        element: the image, or its container: a dict, tuple, list, named tuple, or an instance of a dataclass or attrs.
-        key: the image's key in the dict; its position in the tuple or list, from 0 or backwards from -1; the name of
-            its field; a path of these, from the outermost, as a tuple; None where the element is the image. A tuple
+        element: the leaf, or its container: a dict, tuple, list, named tuple, or an instance of a dataclass or attrs.
+        key: the leaf's key in the dict; its position in the tuple or list, from 0 or backwards from -1; the name of
+            its field; a path of these, from the outermost, as a tuple; None where the element is the leaf. A tuple
             that is itself a key of the dict is that key. KeyError, IndexError or TypeError for a key that isn't there.
-        change: takes the image, returns the new one.
+        change: takes the leaf, returns the new one.
 
-    >>> with_leaf({"image": 2, "label": 7}, "image", lambda image: image * 10)
+    >>> with_leaf({"image": 2, "label": 7}, "image", lambda leaf: leaf * 10)
     {'image': 20, 'label': 7}
-    >>> with_leaf((2, 7), 0, lambda image: image * 10)
+    >>> with_leaf((2, 7), 0, lambda leaf: leaf * 10)
     (20, 7)
-    >>> with_leaf({"inputs": [2, 3]}, ("inputs", 0), lambda image: image * 10)
+    >>> with_leaf({"inputs": [2, 3]}, ("inputs", 0), lambda leaf: leaf * 10)
     {'inputs': [20, 3]}
     """
     if isinstance(key, tuple) and key and not (isinstance(element, dict) and key in element):
@@ -104,21 +112,3 @@ def _described(element: Any) -> str:
     else:
         held = f"the {'keys' if kind == 'dict' else 'fields'} {_short([*names])}"
     return f"a {cls.__name__} with {held}"
-
-
-def pixels_of(image: Any) -> np.ndarray[Any, Any]:
-    """The image itself if it is an array (height, width) or (height, width, channels), else TypeError or ValueError."""
-    if isinstance(image, bytes | bytearray | memoryview) or (
-        isinstance(image, np.ndarray) and image.ndim == 1
-    ):
-        raise TypeError(
-            f"expected a decoded image, got {type(image).__name__}; put Decode(), DecodeCenterCrop(...) or "
-            "DecodeRandomResizedCrop(...) before this operation"
-        )
-    if not isinstance(image, np.ndarray):
-        raise TypeError(f"expected an array (height, width, channels), got {type(image).__name__}")
-    if image.ndim not in (2, 3) or 0 in image.shape:
-        raise ValueError(
-            f"expected an array (height, width) or (height, width, channels) with pixels, got shape {image.shape}"
-        )
-    return image

@@ -1,0 +1,23 @@
+"""Whether an image is a decoded one."""
+
+from typing import Any
+
+import numpy as np
+
+
+def pixels_of(image: Any) -> np.ndarray[Any, Any]:
+    """The image itself if it is an array (height, width) or (height, width, channels), else TypeError or ValueError."""
+    if isinstance(image, bytes | bytearray | memoryview) or (
+        isinstance(image, np.ndarray) and image.ndim == 1
+    ):
+        raise TypeError(
+            f"expected a decoded image, got {type(image).__name__}; put Decode(), DecodeCenterCrop(...) or "
+            "DecodeRandomResizedCrop(...) before this operation"
+        )
+    if not isinstance(image, np.ndarray):
+        raise TypeError(f"expected an array (height, width, channels), got {type(image).__name__}")
+    if image.ndim not in (2, 3) or 0 in image.shape:
+        raise ValueError(
+            f"expected an array (height, width) or (height, width, channels) with pixels, got shape {image.shape}"
+        )
+    return image

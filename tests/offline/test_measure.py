@@ -333,7 +333,9 @@ def test_a_function_that_changed_since_a_kill(path):
         match=r"partial: .*function: .* '    if key > 512:' there and '    return key \+ .*; allow|delete it to begin",
     ):
         lk.offline.measure(Named(), stopping, path)
-    with pytest.raises(ValueError, match=r"^allow: expected a set of 'source', 'function', 'libraries', got"):
+    with pytest.raises(
+        ValueError, match=r"^allow: expected a set of 'source', 'function', 'tokenizer', 'libraries', got"
+    ):
         lk.offline.measure(Named(), stopping, path, allow="function")
     assert lk.offline.measure(Named(), stopping, path, allow={"function"})[-1] == RECORDS - 1
 

@@ -92,6 +92,6 @@ def test_a_sampler_that_mixes_epochs_is_told():
     """Each document would be read by the plans of all epochs before the first one ends."""
     corpus = lk.TokenDataSource(np.arange(600, dtype=np.uint16), np.arange(0, 601, 6))
     rows = lk.PackedDataSource(corpus, lk.plan_packing(corpus.lengths, 32, epochs=2))
-    with pytest.warns(UserWarning, match=r"IndexSampler mixes the rows of all 2 epochs .* SpanSampler"):
+    with pytest.warns(UserWarning, match=r"IndexSampler mixes the rows of all 2 epochs .*SpanSampler"):
         lk.DataLoader(data_source=rows, sampler=lk.IndexSampler(len(rows), shuffle=True, seed=0))
     lk.DataLoader(data_source=rows, sampler=lk.samplers.SpanSampler(rows.epoch_lengths, shuffle=True, seed=0))

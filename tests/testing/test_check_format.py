@@ -22,7 +22,9 @@ KEPT = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(registry.writable()))
+@pytest.mark.parametrize(
+    "name", sorted({*registry.writable()} - {"webdataset", "megatron"})
+)  # tar; two files
 def test_our_formats_keep_their_rules(name):
     """All that are written; what is skipped is what the format hasn't."""
     form = registry.of_name(name)

@@ -317,6 +317,7 @@ OWN = {
     "MixedSampler": lk.samplers.MixedSampler(
         {"a": lk.IndexSampler(20), "b": lk.IndexSampler(30, shuffle=True, seed=1)}
     ),
+    "SpanSampler": lk.samplers.SpanSampler([20, 30], shuffle=True, seed=1, num_epochs=2),
     "SliceSampler": lk.samplers.SliceSampler(lk.IndexSampler(30, shuffle=True, seed=1, num_epochs=2), 25, 50),
     "a slice without end": lk.samplers.SliceSampler(
         lk.ChunkSampler(50, chunk=7, window=5, lanes=4, batch=16, seed=7), 160, None

@@ -10,6 +10,7 @@ from image_files import generator
 from loaderkit.transforms import image as lki
 from loaderkit.transforms.image import adjust, policies
 
+pytestmark = pytest.mark.torch
 # torchvision first, because torch alone is slow to import.
 v2 = pytest.importorskip("torchvision.transforms.v2", reason="the values are compared with torchvision's")
 torch = pytest.importorskip("torch")

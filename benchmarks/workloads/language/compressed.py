@@ -24,8 +24,9 @@ PLAIN, ZSTD, GZIP = (
     Contender(f"loaderkit {name}", "loaderkit", options={"file": name})
     for name in ("x.jsonl", "x.jsonl.zst", "x.jsonl.gz")
 )
-MDS = Contender("loaderkit MDS", "loaderkit", options={"file": "mds"})
-STREAMING = Contender("StreamingDataset", "streaming", options={"file": "mds"})
+# Its writer makes the files of both.
+MDS = Contender("loaderkit MDS", "streaming", options={"file": "mds", "reads": "loaderkit"})
+STREAMING = Contender("StreamingDataset", "streaming", options={"file": "mds", "reads": "streaming"})
 
 
 def records(size: Size) -> Iterator[dict[str, Any]]:
@@ -61,7 +62,11 @@ def measure(contender: Contender, size: Size) -> Metrics:
     """Records a second."""
     name = contender.options["file"]
     path = data(name, size)
-    batches = _theirs(path) if contender.peer == "streaming" else _ours(path, in_order=name == "mds")
+    batches = (
+        _theirs(path)
+        if contender.options.get("reads") == "streaming"
+        else _ours(path, in_order=name == "mds")
+    )
     _count(batches, size.seconds / 2)
     count, seconds = _count(batches, size.seconds)
     return {PER_SECOND: count / seconds}

@@ -127,6 +127,9 @@ def format_of_files(
     DataFormatError where its name says one and its bytes another.
     """
     texts = [os.fspath(name) for name in names]
+    if any(_PATTERN.search(name) and registry.by_name(name) is None for name in texts):
+        # A pattern may say less than the names of its files.
+        texts = [part.path for part in file_parts(texts, storage_options=storage_options)]
     for name in filter(registry.is_compressed, texts):
         raise _compressed(name)
     said = {registry.by_name(name) for name in texts}
@@ -138,10 +141,7 @@ def format_of_files(
     (only,) = said
     if only is not None and any(map(is_remote, texts)):
         return only
-    parts = file_parts(texts, storage_options=storage_options)
-    first = parts[0].path
-    if only is None and len(found_by := {registry.by_name(part.path) for part in parts}) == 1:
-        (only,) = found_by  # of a pattern without an extension
+    first = file_parts(texts, storage_options=storage_options)[0].path
     if only is not None and not os.path.isfile(first):
         return only
     begin = _begin(first, storage_options)

@@ -3,6 +3,8 @@
 import itertools
 import os
 import queue
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -299,3 +301,33 @@ def test_read_options_are_checked(arguments, error):
     (name,) = arguments
     with pytest.raises(error, match=f"{name}: expected .* got"):
         lk.ReadOptions(**arguments)
+
+
+LEFT_OPEN = """
+import sys, threading
+import loaderkit as lk
+
+begun, left = threading.Event(), threading.Event()
+
+class Source:
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, key):
+        if key:
+            begun.set()
+            left.wait(0.2)
+            print("a read has ended", flush=True)
+        return key
+
+it = iter(lk.load(Source(), read_options=lk.ReadOptions(num_threads=2)))
+next(it)
+begun.wait()
+"""
+
+
+def test_the_end_of_a_process_waits_a_moment_for_reads():
+    """A thread that Python ends within a library of C++ aborts the process, after a script that did all its work."""
+    done = subprocess.run([sys.executable, "-c", LEFT_OPEN], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "a read has ended" in done.stdout

@@ -1,10 +1,11 @@
 """Reads records ahead in threads, up to a bounded number.
 
 A *call* reads one record, or several together where the source reads many at once. The threads are daemons and refer to
-their queue only: they end with the last reference to the reader, also without close(), and an interpreter that shuts
-down doesn't wait for reads in flight.
+their queue only: they end with the last reference to the reader, also without close(). An interpreter that shuts down
+waits a moment for reads in flight: a thread that it ends within a library of C++ aborts the process.
 """
 
+import atexit
 import itertools
 import os
 import queue
@@ -12,7 +13,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -21,7 +22,7 @@ from loaderkit._base.system.limits import with_limits
 from loaderkit._base.system.packed_tokens import packed
 from loaderkit.errors import WorkerError
 
-# How long `close()` waits for reads in flight; then their daemon threads are left. Not measured.
+# How long `close()` and the end of the process wait for reads in flight; then their threads are left. Not measured.
 _CLOSE_SECONDS = 1.0
 READER_NAME = "loaderkit-read-"
 
@@ -84,6 +85,7 @@ class ReadAhead:
         self._call_records = call_records
         self._name = name
         self._start(threads)
+        _OPEN.add(self)
 
     def _start(self, threads: int) -> None:
         self._process = os.getpid()
@@ -202,11 +204,25 @@ class ReadAhead:
 
     def close(self) -> None:
         """Ends the threads; a read in flight may end later."""
-        self._waiting.clear()
-        self._end()
-        deadline = time.monotonic() + _CLOSE_SECONDS
-        for thread in self._threads:
+        _close([self])
+
+
+_OPEN: "weakref.WeakSet[ReadAhead]" = weakref.WeakSet()
+
+
+def _close(readers: Sequence[ReadAhead]) -> None:
+    for reader in readers:
+        reader._waiting.clear()
+        reader._end()
+    deadline = time.monotonic() + _CLOSE_SECONDS
+    for reader in readers:
+        for thread in reader._threads:
             thread.join(timeout=max(0.0, deadline - time.monotonic()))
+
+
+@atexit.register
+def _close_all() -> None:
+    _close([reader for reader in _OPEN if reader._process == os.getpid()])
 
 
 def _end_threads(jobs: _Jobs, threads: int) -> None:

@@ -37,6 +37,7 @@ KEYWORDS: Mapping[str, str] = _of_each(
         "collate_fn": "lk.Batch(batch_size, batch_fn=...), which takes the list of rows as collate_fn does",
         "batch_fn": "lk.Batch(batch_size, batch_fn=...)",
         "drop_last drop_remainder": "lk.Batch(batch_size, drop_remainder=True)",
+        "remainder": 'lk.Batch(batch_size, remainder="pad") among the operations',
         # Workers and buffers
         "num_workers": "worker_count",
         "multiprocessing_context mp_context": 'worker_kind="process" or "thread"',

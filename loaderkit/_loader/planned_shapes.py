@@ -101,7 +101,10 @@ def _check_group(plan: SeekablePlan, number: int, name: str, group: int) -> None
         or plan.last_batch > number
         or not all(op.group for op in between)
     ):
-        expected, got = f"{name} directly behind the only Batch", f"it as operations[{number}]"
+        expected, got = (
+            f"{name} directly behind the only Batch",
+            f"it as operations[{number}]; write [..., lk.Batch(n), {name}(...)]",
+        )
     elif plan.row_changing:
         changes = [op.shown for op in plan.operations if op.changes_rows]
         expected = f"none that changes the number of rows with {name}"

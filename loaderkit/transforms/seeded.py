@@ -42,7 +42,8 @@ class Seeded(Map):
             self._take(transform)
         elif not callable(transform) or isinstance(transform, Transformation | type):
             raise TypeError(
-                f"Seeded: expected a function or a transform of another library, got {_short(transform)}"
+                f"Seeded: expected a function or a transform of another library, got {_short(transform)}; for an "
+                "operation of your own derive it from lk.transforms.Seeded in place of lk.Map"
             )
         else:
             leaf_key(key)

@@ -58,7 +58,8 @@ one of:
 --field NAME  with --tokenizer: the text of a record (default: text)
 --append TOKEN  with --tokenizer: a token behind each text, such as "</s>", or its id
 --prepend TOKEN  with --tokenizer: a token before each text
---keep NAME...  with --tokenizer: a field to keep for each document; may be given several times
+--keep NAME...  with --tokenizer: a field to keep for each document, or FIELD=NAME to call it otherwise, such as url=id,
+        the name by which `explain --document id:...` finds it; may be given several times
 --on-error raise|drop[=raise]  what becomes of a record of a folder that fails: dropped ones are listed in
         DST.dropped.jsonl
 --file  DST is one file, although its name says no format
@@ -172,7 +173,10 @@ def _tokens(options: argparse.Namespace, source: Any) -> Any:
         for name in ("append", "prepend")
     }
     with usage_errors():
-        encode = Encode(options.tokenizer, options.field or "text", keep=options.keep or (), **ends)
+        keep = {
+            field: name or field for field, _, name in (each.partition("=") for each in options.keep or ())
+        }
+        encode = Encode(options.tokenizer, options.field or "text", keep=keep, **ends)
     return MapDataSource(source, encode, key_name="origin")
 
 

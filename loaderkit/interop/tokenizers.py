@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -22,10 +22,11 @@ _GENERATION = re.compile(r"\{%-?\s*generation\s*-?%\}")  # as transformers looks
 class _ToTokens(Map):
     tokenizer: Any
     _: KW_ONLY
-    keep: Sequence[str] = ()
+    keep: Sequence[str] | Mapping[str, str] = ()
 
     def _take_tokenizer(self, known: KnownTokenizer, own: set[str]) -> None:
-        if isinstance(self.keep, str) or own & {*self.keep}:
+        keep = dict(self.keep) if isinstance(self.keep, Mapping) else tuple(self.keep)
+        if isinstance(self.keep, str) or own & {*self._kept(keep).values()}:
             raise ValueError(f"keep: expected a list of names other than {sorted(own)}, got {self.keep!r}")
         model = getattr(getattr(known.object, "backend_tokenizer", known.object), "model", None)
         if dropout := getattr(model, "dropout", None):
@@ -33,14 +34,19 @@ class _ToTokens(Map):
                 "tokenizer: expected one that gives a text the same tokens each time, got "
                 f"dropout={dropout:.3g}; write tokenizer.model.dropout = None"
             )
-        self._set(tokenizer=known, keep=tuple(self.keep))
+        self._set(tokenizer=known, keep=keep)
 
     def __call__(self, element: Any) -> Any:
         return self.map(element)
 
     def _made(self, element: Any, ids: Sequence[int], **more: Any) -> dict[str, Any]:
         tokens = np.array(ids, np.min_scalar_type(self.tokenizer.size - 1))
-        return {"tokens": tokens, **more, **{name: _value(element, name, "keep") for name in self.keep}}
+        kept = {name: _value(element, field, "keep") for field, name in self._kept(self.keep).items()}
+        return {"tokens": tokens, **more, **kept}
+
+    @staticmethod
+    def _kept(keep: Sequence[str] | Mapping[str, str]) -> Mapping[str, str]:
+        return keep if isinstance(keep, Mapping) else dict(zip(keep, keep))
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,7 @@ class Encode(_ToTokens):
         field: name of the text, str or UTF-8 bytes, in a record; None where a record is the text.
         append, prepend: a token behind and before each text: its name in the vocabulary, such as "</s>", or its id.
             ValueError for one that isn't there.
-        keep: names of fields of the record that the new one has, too.
+        keep: names of fields of the record that the new one has, too; or {field: its name there}, as {"url": "id"}.
 
     >>> import tokenizers as tk
     >>> words = tk.Tokenizer(tk.models.WordLevel({"a": 0, "b": 1, "<eos>": 2, "?": 3}, "?"))
@@ -106,7 +112,7 @@ class Chat(_ToTokens):
         tokenizer: of transformers, a fast one. ValueError where its chat template has no `{% generation %}`, as then no
             token would be known to be the assistant's.
         field: name of the messages in a record, a list of {"role": ..., "content": ...}.
-        keep: names of fields of the record that the new one has, too.
+        keep: as Encode has it.
     """
 
     field: str = "messages"

@@ -68,12 +68,13 @@ def test_the_ids_are_the_tokenizer_s_for_any_workers(loaderkit, texts):
         assert made.documents[0]["format"] == "tokens" and made.documents[0]["files"] == 3
     assert contents(texts / "f0") == contents(texts / "f2")
     assert documents(*sorted((texts / "f0").glob("*.tokens"))) == wanted
-    more = ["--append", "0", "--keep", "id", "--shuffle", 3]
+    more = ["--append", "0", "--keep", "id", "--keep", "text=raw", "--shuffle", 3]
     assert loaderkit("convert", "texts.jsonl", "b.tokens", *how[:2], *more).status == 0
     assert documents("b.tokens") != wanted
     for document in lk.TokenDataSource("b.tokens"):  # each leads back to its record
         number = document["origin"]
         assert document["tokens"].tolist() == wanted[number] and document["id"] == f"d{number}"
+        assert document["raw"] == json.loads(lines()[number])["text"]
 
 
 def test_a_model_of_sentencepiece(loaderkit, texts):

@@ -43,6 +43,7 @@ def test_the_ids_are_the_library_s(library, monkeypatch):
     found = both.map_many(RECORDS)
     assert [one["tokens"].tolist() for one in found] == [[5, *each, number] for each in ids]
     assert [one["id"] for one in found] == [record["id"] for record in RECORDS]
+    assert Encode(tokenizer, keep={"id": "name"})(RECORDS[1])["name"] == RECORDS[1]["id"]
     assert {one["tokens"].dtype for one in found} == {np.dtype(np.uint16)}
     assert Encode(tokenizer, None).map(TEXTS[0])["tokens"].tolist() == ids[0]
     assert Encode(tokenizer, None).map(TEXTS[0].encode())["tokens"].tolist() == ids[0]

@@ -159,10 +159,9 @@ def block_folders_of(given: Any, sampler: Sampler, source: Any) -> BlockFolders 
         given, samplers = given if isinstance(given, Mapping) else {"": given}, {"": sampler}
     for name, folder in given.items():
         if name not in samplers:
-            names = (
-                ", ".join(map(repr, samplers)) if "" not in samplers else "no name, as there is one source"
-            )
-            raise ValueError(f"exclude: expected {names}, got {name!r:.80}")
+            names = f"names among {', '.join(map(repr, samplers))}"
+            expected = "the path alone, as there is one source" if "" in samplers else names
+            raise ValueError(f"exclude: expected {expected}, got {name!r:.80}")
         if not isinstance(folder, str | os.PathLike):
             raise TypeError(f"exclude: expected the path of a folder of {_named(name)}, got {folder!r:.80}")
         if not os.path.isdir(folder):

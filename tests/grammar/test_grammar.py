@@ -156,7 +156,7 @@ def check(p: Pipeline, data: st.DataObject, kind: str = "thread") -> None:
 def check_all(p: Pipeline, data: st.DataObject, kind: str) -> None:
     running = data.draw(runnings(kind))
     threads = running.workers and running.kind == "thread"
-    if excluded := [*refusals(p), *[("global generators", "threads")] * bool(p.seeds_globals and threads)]:
+    if excluded := [*refusals(p), *[("seeds generators", "threads")] * bool(p.seeds_globals and threads)]:
         check_refused(p, replace(running, chain=False), excluded)  # a chain says it at the line of a step
         return
     if has_unlike_parts(p):

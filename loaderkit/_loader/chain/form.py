@@ -212,7 +212,7 @@ class Form:
             warnings.warn(
                 ".repeat(): each epoch has the order in which the records were chosen; write .shuffle(seed=...) before "
                 ".repeat() for another order in each",
-                stacklevel=3,
+                stacklevel=4,  # behind the step and its decorator
             )
         return self._then("repeat", num_epochs=num_epochs)
 

@@ -88,10 +88,10 @@ class UnpackedText:
     Malformed with the place in the file where it is cut off, damaged or followed by other bytes.
 
     >>> import gzip
-    >>> data = gzip.compress(b"one\\n") + gzip.compress(b"two\\n")
+    >>> data = gzip.compress(b"one\n") + gzip.compress(b"two\n")
     >>> text = UnpackedText(lambda at, length: data[at : at + length], len(data))
     >>> text(2, 4), text(6, 100), text.blocks().texts
-    (b'e\\ntw', b'o\\n', array([0, 8]))
+    (b'e\ntw', b'o\n', array([0, 8]))
     """
 
     def __init__(self, read: ReadAt, size: int) -> None:

@@ -5,7 +5,7 @@ import math
 import tempfile
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -71,6 +71,7 @@ class Pipeline:
     batched: bool = False
     epoch: int | None = None
     listed: frozenset[int] = frozenset()  # record keys that are left out
+    list_folders: list[str] = field(default_factory=list)  # one at most, shared by copies: a list has a time
 
     @property
     def seeds_globals(self) -> bool:
@@ -213,14 +214,15 @@ class Pipeline:
         naive.exclude(0, {"": {*self.listed}})
         return naive.keys(FAR if self.stop is None else self.stop)
 
-    @cached_property
+    @property
     def exclude(self) -> str | None:
         """The folder of a list, where there is one."""
         if not self.listed:
             return None
-        folder = tempfile.mkdtemp(dir=FOLDER[0])
-        lk.offline.block_list(self.data_source, folder, keys=self.listed, reason="a test")
-        return folder
+        if not self.list_folders:
+            self.list_folders.append(tempfile.mkdtemp(dir=FOLDER[0]))
+            lk.offline.block_list(self.data_source, self.list_folders[0], keys=self.listed, reason="a test")
+        return self.list_folders[0]
 
     @cached_property
     def losses(self) -> dict[int, int]:

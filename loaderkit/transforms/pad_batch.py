@@ -13,8 +13,8 @@ from loaderkit._base.numbers import at_least
 from loaderkit.errors import BatchError
 
 from .base import Batch
-from .named_leaf import array_at
-from .pad_to import with_padding
+from .leaf import Place, array_at, leaf_key, with_new, with_value
+from .pad_to import padded_to
 from .stack import Block, stack
 
 
@@ -23,10 +23,12 @@ class PadBatch(Batch):
 
     Args:
         batch_size, global_batch_size, remainder, drop_remainder: as in Batch.
-        boundaries: for each leaf that is padded, an array (n, ...) at a key of the element, a dict: ascending lengths,
-            as many for each leaf. The b-th ones are those of bucket b.
+        boundaries: for each leaf that is padded, an array (n, ...), by its place: ascending lengths, as many for each
+            leaf. The b-th ones are those of bucket b. A place is a dict's key, a position, the name of a field, or a
+            path of these as a tuple.
         padding_values: what is put behind, for leaves where that isn't 0.
-        mask: for leaves that have one the name of a new leaf, bool (rows, length): which are the record's own.
+        mask: for leaves that have one the place of a new leaf, bool (rows, length): which are the record's own. A tuple
+            or list gets the position behind its last.
 
     With a LengthBucketSampler the plan says the bucket of each batch, so that all processes pad alike. Without, it is
     the smallest that holds all rows of a batch: with several boundaries on one shard only. A row that is longer than
@@ -46,9 +48,9 @@ class PadBatch(Batch):
         batch_size: int | None = None,
         *,
         global_batch_size: int | None = None,
-        boundaries: Mapping[str, Sequence[int]],
-        padding_values: Mapping[str, Any] | None = None,
-        mask: Mapping[str, str] | None = None,
+        boundaries: Mapping[Any, Sequence[int]],
+        padding_values: Mapping[Any, Any] | None = None,
+        mask: Mapping[Any, Place] | None = None,
         remainder: str = "keep",
         drop_remainder: bool = False,
     ) -> None:
@@ -61,6 +63,8 @@ class PadBatch(Batch):
         self.boundaries = _checked_boundaries(boundaries)
         self.padding_values = dict(_of_leaves("padding_values", padding_values, self.boundaries))
         self.mask = dict(_of_leaves("mask", mask, self.boundaries))
+        for key, place in self.mask.items():
+            leaf_key(f"mask[{key!r}]", place)
 
     @property
     def buckets(self) -> int:
@@ -88,6 +92,7 @@ class PadBatch(Batch):
         >>> PadBatch(2, boundaries={"x": [2, 4]}).pad({"x": np.array([7])}, 1)
         {'x': array([7, 0, 0, 0])}
         """
+        masks = []  # behind all leaves: one moves the positions that are counted from the end
         for key, bounds in self.boundaries.items():
             leaf, length = array_at(row, key), bounds[bucket]
             if len(leaf) > length:
@@ -95,7 +100,12 @@ class PadBatch(Batch):
                     f"leaf {key!r}: expected a length of at most {length}, the boundary of bucket {bucket}, got "
                     f"{len(leaf)}; give the sampler the lengths that rows have here, or greater boundaries"
                 )
-            row = with_padding(row, key, leaf, length, self.padding_values.get(key, 0), self.mask.get(key))
+            padded, own = padded_to(length, leaf, self.padding_values.get(key, 0))
+            row = with_value(row, key, padded)
+            if key in self.mask:
+                masks.append((self.mask[key], own))
+        for place, own in masks:
+            row = with_new("mask", row, place, own)
         return row
 
     def stacked(self, parts: Sequence[Block | Sequence[Any]], describe: Callable[[int], str]) -> Any:
@@ -130,12 +140,12 @@ def _rows(part: Block | Sequence[Any]) -> Sequence[Any]:
     return part.rows(0, part.size) if isinstance(part, Block) else part
 
 
-def _checked_boundaries(given: Any) -> dict[str, tuple[int, ...]]:
+def _checked_boundaries(given: Any) -> dict[Any, tuple[int, ...]]:
     if not isinstance(given, Mapping) or not given:
         raise TypeError(
             f"boundaries: expected lengths by leaf, such as {{'tokens': [128, 512]}}, got {_short(given)}"
         )
-    checked: dict[str, tuple[int, ...]] = {}
+    checked: dict[Any, tuple[int, ...]] = {}
     for key, bounds in given.items():
         name = f"boundaries[{key!r}]"
         try:
@@ -156,7 +166,7 @@ def _checked_boundaries(given: Any) -> dict[str, tuple[int, ...]]:
     return checked
 
 
-def _of_leaves(name: str, given: Any, boundaries: Mapping[str, Any]) -> Mapping[str, Any]:
+def _of_leaves(name: str, given: Any, boundaries: Mapping[Any, Any]) -> Mapping[Any, Any]:
     if given is None:
         return {}
     if not isinstance(given, Mapping) or not given.keys() <= boundaries.keys():

@@ -9,7 +9,7 @@ from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.numbers import at_least, true_or_false
 
 from .base import Map
-from .named_leaf import array_at, name_of_leaf
+from .leaf import Place, array_at, leaf_key, with_new, with_value
 
 
 @former_arguments(removed_in="0.3.0", by_place=["mask", "value", "truncate"])
@@ -19,30 +19,33 @@ class PadTo(Map):
 
     Args:
         length: 0 or more.
-        key: of the leaf, an array (n, ...), in the element, a dict.
-        mask: the name of a new leaf, bool (length,): which are the array's own. None for none.
+        key: of the leaf, an array (n, ...): a dict's key, a position, the name of a field, or a path of these as a
+            tuple; None where the element is the array.
+        mask: as key, of a new leaf, bool (length,): which are the array's own. None for none. A dict gets the key, a
+            tuple or list the position behind its last; a field has to be there, with None.
         value: what is put behind, cast to the array's dtype.
         truncate: True cuts a longer array off; else that is a ValueError.
 
     >>> PadTo(4, "tokens", mask="mask").map({"tokens": np.array([7, 8])})
     {'tokens': array([7, 8, 0, 0]), 'mask': array([ True,  True, False, False])}
+    >>> PadTo(3, 0, mask=2).map((np.array([7, 8]), "label"))
+    (array([7, 8, 0]), 'label', array([ True,  True, False]))
     >>> PadTo(1, "tokens").map({"tokens": np.array([7, 8])})
     Traceback (most recent call last):
     ValueError: leaf 'tokens': expected a length of at most 1, got 2; give truncate=True or a greater length
     """
 
     length: int
-    key: str
+    key: Place
     _: KW_ONLY
-    mask: str | None = None
+    mask: Place = None
     value: Any = 0
     truncate: bool = False
 
     def __post_init__(self) -> None:
         self._set(length=at_least("length", self.length, 0))
-        name_of_leaf("key", self.key)
-        if self.mask is not None:
-            name_of_leaf("mask", self.mask)
+        leaf_key("key", self.key)
+        leaf_key("mask", self.mask)
         true_or_false("truncate", self.truncate)
 
     def map(self, element: Any) -> Any:
@@ -53,26 +56,18 @@ class PadTo(Map):
                 f"leaf {self.key!r}: expected a length of at most {self.length}, got {len(leaf)}; give truncate=True "
                 "or a greater length"
             )
-        leaf = leaf[: self.length]
-        return with_padding(element, self.key, leaf, self.length, self.value, self.mask)
+        padded, own = padded_to(self.length, leaf[: self.length], self.value)
+        element = with_value(element, self.key, padded)
+        return element if self.mask is None else with_new("mask", element, self.mask, own)
 
 
-def with_padding(
-    element: dict[str, Any], key: str, leaf: np.ndarray, length: int, value: Any, mask: str | None
-) -> dict[str, Any]:
-    """The element with a leaf padded to a length, which it doesn't exceed, and its mask.
+def padded_to(length: int, leaf: np.ndarray, value: Any) -> tuple[np.ndarray, np.ndarray]:
+    """A leaf padded to a length, which it doesn't exceed, and which are its own: bool (length,).
 
-    >>> with_padding({"x": np.ones(1)}, "x", np.ones(1), 2, 5, None)
-    {'x': array([1., 5.])}
+    >>> padded_to(2, np.ones(1), 5)
+    (array([1., 5.]), array([ True, False]))
     """
     out = np.empty((length, *leaf.shape[1:]), leaf.dtype)
     out[: len(leaf)] = leaf
     out[len(leaf) :] = value
-    made = {**element, key: out}
-    if mask is not None:
-        if mask in element:
-            raise ValueError(
-                f"mask: expected the name of a new leaf, got {mask!r}, which the element has; give another name"
-            )
-        made[mask] = np.arange(length) < len(leaf)
-    return made
+    return out, np.arange(length) < len(leaf)

@@ -46,7 +46,7 @@ class Seeded(Map):
                 "operation of your own derive it from lk.transforms.Seeded in place of lk.Map"
             )
         else:
-            leaf_key(key)
+            leaf_key("key", key)
             plain = key is None and not library_of(transform)
             self._set(_function=transform if plain else ForeignTransform(transform, key))
 

@@ -274,7 +274,8 @@ def test_states_have_the_parameters_of_features():
 
 X = np.array([1, 2])
 WRONG: list[tuple[Any, type[Exception], str]] = [
-    (lambda: features.Hashed(3, 5), TypeError, "key: expected the name of a leaf, got 3"),  # type: ignore[arg-type]
+    (lambda: features.Hashed([3], 5), TypeError, r"key: expected a dict's key, .* got \[3\]"),  # type: ignore[arg-type]
+    (lambda: features.Crossed([0, 1], 5), ValueError, "output: expected a place beside keys"),
     (
         lambda: features.Hashed("x", 0),
         ValueError,
@@ -287,7 +288,7 @@ WRONG: list[tuple[Any, type[Exception], str]] = [
     ),
     (lambda: features.Hashed("x", 5, dtype="float32"), TypeError, "dtype: expected a signed integer type"),
     (lambda: features.Hashed("x", 5, dtype="nonsense"), TypeError, "dtype: expected a signed integer type"),
-    (lambda: features.Hashed("x", 5, output=1), TypeError, "output: expected the name"),  # type: ignore[arg-type]
+    (lambda: features.Hashed("x", 5, output=[1]), TypeError, "output: expected a dict's key"),  # type: ignore[arg-type]
     (
         lambda: features.Hashed("x", 5).of(np.array([1.5])),
         TypeError,
@@ -301,7 +302,7 @@ WRONG: list[tuple[Any, type[Exception], str]] = [
     (
         lambda: features.Hashed("x", 5).map([1]),
         TypeError,
-        "leaf 'x': expected an element that is a dict, got list",
+        "leaf 'x': expected a place in the element, got a list with",
     ),
     (
         lambda: features.Hashed("x", 5).map({"x": [1]}),
@@ -311,10 +312,10 @@ WRONG: list[tuple[Any, type[Exception], str]] = [
     (
         lambda: features.Hashed("x", 5).map({"y": 1}),
         KeyError,
-        "leaf 'x': expected one of the element's, got .*'y'",
+        "leaf 'x': expected a place in the element, got .*'y'",
     ),
-    (lambda: features.Crossed("xy", 5), TypeError, "keys: expected a list of two names"),
-    (lambda: features.Crossed(["x", "y"], 5, output=1), TypeError, "output: expected"),  # type: ignore[arg-type]
+    (lambda: features.Crossed("xy", 5), TypeError, "keys: expected a list of the keys of two leaves"),
+    (lambda: features.Crossed(["x", "y"], 5, output=[1]), TypeError, "output: expected"),  # type: ignore[arg-type]
     (
         lambda: features.Crossed(["x", "y"], 5).map({"x": X, "y": 1}),
         ValueError,

@@ -32,15 +32,15 @@ def test_pad_to_pads_cuts_and_masks() -> None:
         (
             {"key": "z"},
             {"x": np.zeros(2)},
-            "leaf 'z': expected one of the element's, got an element with 'x'",
+            r"leaf 'z': expected a place in the element, got a dict with the keys \['x'\]",
         ),
         (
             {"key": "x"},
             {"x": [1, 2]},
             r"leaf 'x': expected an array \(n, ...\), got list; make it one in a Map",
         ),
-        ({"key": "x"}, np.zeros(2), "leaf 'x': expected an element that is a dict, got ndarray"),
-        ({"key": "x", "mask": "x"}, {"x": np.zeros(2)}, "mask: expected the name of a new leaf, got 'x'"),
+        ({"key": "x"}, np.zeros(2), "leaf 'x': expected a place in the element, got ndarray itself"),
+        ({"key": "x", "mask": "x"}, {"x": np.zeros(2)}, "mask: expected the place of a new leaf, got 'x'"),
     ],
 )
 def test_rows_that_pad_to_refuses(how: Any, row: Any, error: str) -> None:
@@ -51,8 +51,10 @@ def test_rows_that_pad_to_refuses(how: Any, row: Any, error: str) -> None:
 def test_arguments_of_pad_to() -> None:
     with pytest.raises(ValueError, match="length: expected 0 or more, got -1"):
         lk.PadTo(-1, "x")
-    with pytest.raises(TypeError, match="key: expected the name of a leaf, got 3"):
-        lk.PadTo(1, 3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"key: expected a dict's key, a position, .* got \[3\]"):
+        lk.PadTo(1, [3])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"mask\[0\]: expected a dict's key, a position, .* got \[3\]"):
+        lk.PadBatch(1, boundaries={0: [1]}, mask={0: [3]})  # type: ignore[dict-item]
     with pytest.raises(TypeError, match="truncate: expected True or False, got 1"):
         lk.PadTo(1, "x", truncate=1)  # type: ignore[arg-type]
 

@@ -237,11 +237,11 @@ def test_bad_arguments_are_named():
         (lambda: Seeded(None), "Seeded: expected a function or a transform"),
         (lambda: Seeded(lk.Map(abs)), r"got Map\(abs\)"),
         (lambda: Seeded(abs, [1]), r"key: expected a dict's key, .*got \[1\]"),
-        (lambda: Seeded(abs, "x").map(3), "key='x': expected a dict, a tuple, a list .*, got int"),
+        (lambda: Seeded(abs, "x").map(3), "leaf 'x': expected a place in the element, got int itself"),
     ]:
         with pytest.raises(TypeError, match=message):
             wrong()
-    with pytest.raises(KeyError, match=r"a dict with the keys \['x'\], got 'y'"):
+    with pytest.raises(KeyError, match=r"leaf 'y': .* a dict with the keys \['x'\]"):
         Seeded(abs, "y").map({"x": 1})
 
 

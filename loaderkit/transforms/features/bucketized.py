@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from loaderkit._base.numbers import number, true_or_false
+from loaderkit.transforms.leaf import Place
 
 from .column_map import ColumnMap, id_dtype, numbers_at, optional_number
 from .stats_file import StatsFile, column_stats
@@ -54,7 +55,9 @@ class Bucketized(ColumnMap):
         return len(self.boundaries) + 1
 
     @classmethod
-    def from_stats(cls, stats: StatsFile, key: str, *, num_buckets: int | None = None, **others: Any) -> Self:
+    def from_stats(
+        cls, stats: StatsFile, key: Place, *, num_buckets: int | None = None, **others: Any
+    ) -> Self:
         """With the quantiles that `loaderkit inspect --values` found as boundaries; equal ones once.
 
         Args:

@@ -9,25 +9,25 @@ import numpy.typing as npt
 
 from loaderkit._base.numbers import number
 from loaderkit.transforms.base import Map
-from loaderkit.transforms.named_leaf import leaf_at, name_of_leaf
+from loaderkit.transforms.leaf import Place, leaf_key, value_at, with_value
 
 
 @dataclass(frozen=True)
 class ColumnMap(Map):
-    """A Map of one leaf of a dict, value by value; a subclass defines `of(leaf)`.
+    """A Map of one leaf, value by value; a subclass defines `of(leaf)`.
 
     Args:
-        key: of the leaf: a column of a batch, or the value of a single record.
-        output: the key of the result; None replaces the leaf.
+        key: of the leaf, a column of a batch or the value of a single record: a dict's key, a position, the name of a
+            field, or a path of these as a tuple; None where the element is the leaf.
+        output: as key, of the result, which may be new; None replaces the leaf.
     """
 
-    key: str
-    output: str | None = field(default=None, kw_only=True)
+    key: Place
+    output: Place = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        name_of_leaf("key", self.key)
-        if self.output is not None:
-            name_of_leaf("output", self.output)
+        leaf_key("key", self.key)
+        leaf_key("output", self.output)
 
     def of(self, leaf: Any) -> Any:
         """The result for a leaf: an array for an array, a numpy scalar for a single value."""
@@ -35,11 +35,11 @@ class ColumnMap(Map):
 
     def map(self, element: Any) -> Any:
         """The element with the result."""
-        made = self.of(leaf_at(element, self.key))
-        return {**element, self.output or self.key: made}
+        made = self.of(value_at(element, self.key))
+        return with_value(element, self.key if self.output is None else self.output, made)
 
 
-def numbers_at(key: str, leaf: Any, default: float | None) -> np.ndarray:
+def numbers_at(key: Place, leaf: Any, default: float | None) -> np.ndarray:
     """A leaf as an array of numbers, in which `default` takes the place of NaN and None; without it None is NaN.
 
     >>> numbers_at("x", np.array([1.0, np.nan]), 7.0), numbers_at("x", None, None)
@@ -62,7 +62,7 @@ def numbers_at(key: str, leaf: Any, default: float | None) -> np.ndarray:
     return array
 
 
-def ids_at(key: str, leaf: Any) -> np.ndarray:
+def ids_at(key: Place, leaf: Any) -> np.ndarray:
     """A leaf as an array of integers.
 
     >>> ids_at("x", 1.5)
@@ -118,7 +118,7 @@ def optional_number(argument: str, value: Any) -> float | None:
     return None if value is None else number(argument, value)
 
 
-def _no_numbers(key: str, leaf: Any) -> TypeError:
+def _no_numbers(key: Place, leaf: Any) -> TypeError:
     return TypeError(
         f"leaf {key!r}: expected numbers, got {_short(leaf)}; convert them in a Map before, or use features.Vocabulary"
     )

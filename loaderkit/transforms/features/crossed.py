@@ -10,7 +10,7 @@ import numpy as np
 from loaderkit._base.numbers import at_least
 from loaderkit._order.mixing import UInt64Array, fold_arrays
 from loaderkit.transforms.base import Map
-from loaderkit.transforms.named_leaf import leaf_at, name_of_leaf
+from loaderkit.transforms.leaf import Place, leaf_key, value_at, with_value
 
 from .column_map import id_dtype
 from .hashing import hash64
@@ -23,9 +23,10 @@ class Crossed(Map):
     Numbers are bucketized first, in an operation before.
 
     Args:
-        keys: of two leaves or more, of one shape; texts, bytes or integers. They stay.
+        keys: of two leaves or more, of one shape; texts, bytes or integers. They stay. Each is a dict's key, a
+            position, the name of a field, or a path of these as a tuple.
         num_buckets: how many ids there are. Two combinations may get one id.
-        output: the key of the ids; the keys with "_X_" between unless given, as TensorFlow names them.
+        output: as each of keys, of the ids; unless given, names with "_X_" between, as TensorFlow has them.
         seed: of the hash; another one lets other combinations meet.
         dtype: of the ids, a signed integer type.
 
@@ -34,27 +35,32 @@ class Crossed(Map):
     array([2150, 1358], dtype=int32)
     """
 
-    keys: Sequence[str]
+    keys: Sequence[Place]
     num_buckets: int
-    output: str | None = field(default=None, kw_only=True)
+    output: Place = field(default=None, kw_only=True)
     seed: int = field(default=0, kw_only=True)
     dtype: Any = field(default="int32", kw_only=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.keys, list | tuple) or len(self.keys) < 2:
-            raise TypeError(f"keys: expected a list of two names of leaves or more, got {_short(self.keys)}")
+            raise TypeError(
+                f"keys: expected a list of the keys of two leaves or more, got {_short(self.keys)}"
+            )
         self._set(
-            keys=tuple(name_of_leaf("keys", key) for key in self.keys),
+            keys=tuple(leaf_key("keys", key) for key in self.keys),
             num_buckets=at_least("num_buckets", self.num_buckets, 1, below=1 << 63),
             seed=at_least("seed", self.seed, 0, below=1 << 64),
         )
         self._set(dtype=id_dtype(self.dtype, self.num_buckets))
-        if self.output is not None:
-            name_of_leaf("output", self.output)
+        if self.output is None and not all(isinstance(key, str) for key in self.keys):
+            raise ValueError(
+                "output: expected a place beside keys that aren't all names, got None; give output="
+            )
+        leaf_key("output", self.output)
 
     def map(self, element: Any) -> Any:
         """The element with the ids."""
-        leaves = [leaf_at(element, key) for key in self.keys]
+        leaves = [value_at(element, key) for key in self.keys]
         hashes = [hash64(key, leaf) for key, leaf in zip(self.keys, leaves)]
         for key, each in zip(self.keys, hashes):
             if each.shape != hashes[0].shape:
@@ -64,4 +70,5 @@ class Crossed(Map):
         seeds: UInt64Array = np.full(hashes[0].size, self.seed, np.uint64)
         folded = fold_arrays(seeds, *(each.ravel() for each in hashes)).reshape(hashes[0].shape)
         ids = folded % np.uint64(self.num_buckets)
-        return {**element, self.output or "_X_".join(self.keys): ids.astype(self.dtype)[()]}
+        output = "_X_".join(map(str, self.keys)) if self.output is None else self.output
+        return with_value(element, output, ids.astype(self.dtype)[()])

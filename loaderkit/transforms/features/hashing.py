@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from loaderkit._order.mixing import UInt64Array, fold_each, mix64
+from loaderkit.transforms.leaf import Place
 
 _LARGEST = 1 << 64
 
 
-def hash64(key: str, leaf: Any, seed: int = 0) -> UInt64Array:
+def hash64(key: Place, leaf: Any, seed: int = 0) -> UInt64Array:
     """The hash of each value of a leaf: uint64, of the leaf's shape.
 
     Args:
@@ -63,7 +64,7 @@ def _of_bytes(values: Sequence[bytes], seed: int) -> UInt64Array:
     return hashes
 
 
-def _bytes_of(key: str, value: Any) -> bytes:
+def _bytes_of(key: Place, value: Any) -> bytes:
     if isinstance(value, bytes):
         return value
     if isinstance(value, str):

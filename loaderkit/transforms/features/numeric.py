@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from loaderkit._base.numbers import number, true_or_false
+from loaderkit.transforms.leaf import Place
 
 from .column_map import ColumnMap, checked_dtype, numbers_at, optional_number
 from .stats_file import StatsFile, column_stats
@@ -68,7 +69,7 @@ class Numeric(ColumnMap):
         self._set(_shift=None if plain else (low, np.where(wide == 0, 1.0, wide)))
 
     @classmethod
-    def from_stats(cls, stats: StatsFile, key: str, *, scale: str = "mean_std", **others: Any) -> Self:
+    def from_stats(cls, stats: StatsFile, key: Place, *, scale: str = "mean_std", **others: Any) -> Self:
         """With what `loaderkit inspect --values` found: mean and std, or with scale="min_max" the least and greatest.
 
         Args:

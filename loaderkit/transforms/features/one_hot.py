@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from loaderkit._base.numbers import at_least, true_or_false
+from loaderkit.transforms.leaf import Place
 
 from .column_map import ColumnMap, checked_dtype, ids_at
 
@@ -91,7 +92,7 @@ class MultiHot(ColumnMap):
         return out.reshape(*ids.shape[:-1], self.num_classes)
 
 
-def _checked(key: str, leaf: Any, num_classes: int) -> np.ndarray:
+def _checked(key: Place, leaf: Any, num_classes: int) -> np.ndarray:
     ids = ids_at(key, leaf)
     outside = (ids < -1) | (ids >= num_classes)
     if outside.any():

@@ -6,16 +6,18 @@ from collections.abc import Mapping
 from reprlib import repr as _short
 from typing import Any
 
+from loaderkit.transforms.leaf import Place, name_of
+
 # The file that `loaderkit inspect --values -o` wrote, or what is in it.
 StatsFile = str | os.PathLike[str] | Mapping[str, Any]
 
 
-def column_stats(stats: StatsFile, key: str, *names: str) -> dict[str, Any]:
+def column_stats(stats: StatsFile, key: Place, *names: str) -> dict[str, Any]:
     """The figures of a column by name.
 
     Args:
         stats: the file that `loaderkit inspect --values -o` wrote, or what is in it.
-        key: of the column. KeyError for one that isn't there.
+        key: of the column, or of the leaf that it is of. KeyError for one that isn't there.
         names: figures that it has to have; ValueError without one.
 
     >>> column_stats({"columns": {"age": {"kind": "number", "mean": 40.0}}}, "age", "mean")
@@ -42,13 +44,13 @@ def column_stats(stats: StatsFile, key: str, *names: str) -> dict[str, Any]:
         raise ValueError(
             "stats: expected what `loaderkit inspect --values` writes, got a document without columns"
         )
-    if key not in columns:
-        raise KeyError(f"stats: expected a column {key!r}, got columns {_short([*columns])[1:-1]}")
-    found: dict[str, Any] = columns[key]
+    if (column := name_of(key)) not in columns:
+        raise KeyError(f"stats: expected a column {column!r}, got columns {_short([*columns])[1:-1]}")
+    found: dict[str, Any] = columns[column]
     for name in names:
         if found.get(name) is None:
             raise ValueError(
-                f"stats: expected the column {key!r} with its {name}, got a column of kind "
+                f"stats: expected the column {column!r} with its {name}, got a column of kind "
                 f"{found.get('kind')!r} without"
             )
     return found

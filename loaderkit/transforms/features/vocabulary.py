@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from loaderkit._base.numbers import at_least
+from loaderkit.transforms.leaf import Place
 
 from .column_map import ColumnMap, id_dtype
 from .hashing import hash64
@@ -64,7 +65,7 @@ class Vocabulary(ColumnMap):
 
     @classmethod
     def from_stats(
-        cls, stats: StatsFile, key: str, *, size: int | None = None, least: int = 1, **others: Any
+        cls, stats: StatsFile, key: Place, *, size: int | None = None, least: int = 1, **others: Any
     ) -> Self:
         """With the values that `loaderkit inspect --values` counted, the most frequent first.
 

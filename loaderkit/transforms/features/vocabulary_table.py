@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from loaderkit.transforms.leaf import Place
+
 
 @dataclass(frozen=True)
 class VocabularyTable:
@@ -86,7 +88,7 @@ class VocabularyTable:
         self.__dict__.update(state)
         self.__post_init__()
 
-    def ids(self, key: str, leaf: Any, unknown: int) -> np.ndarray:
+    def ids(self, key: Place, leaf: Any, unknown: int) -> np.ndarray:
         """The id of each value of a leaf, `unknown` for others and for None: int64, of the leaf's shape."""
         array = np.asarray(leaf, object) if isinstance(leaf, str | bytes | None) else np.asarray(leaf)
         if isinstance(self.values[0], int):
@@ -97,7 +99,7 @@ class VocabularyTable:
         found = np.array([find(value, unknown) for value in array.ravel().tolist()], np.int64)
         return found.reshape(array.shape)
 
-    def _ids_of_integers(self, key: str, array: np.ndarray, unknown: int) -> np.ndarray:
+    def _ids_of_integers(self, key: Place, array: np.ndarray, unknown: int) -> np.ndarray:
         if array.dtype == object:  # None, or integers beside it
             given = array.ravel().tolist()
             if all(isinstance(value, int | None) for value in given):

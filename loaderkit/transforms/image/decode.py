@@ -46,7 +46,7 @@ class Decode(Map):
     upright: bool = True
 
     def __post_init__(self) -> None:
-        leaf_key(self.key)
+        leaf_key("key", self.key)
         check_decoder("Decode", self.decoder, self.upright)
 
     def map(self, element: Any) -> Any:

@@ -58,7 +58,7 @@ class ColorJitter(_OfPixels):
     key: Hashable = None
 
     def __post_init__(self) -> None:
-        leaf_key(self.key)
+        leaf_key("key", self.key)
         (*_, (low, high)) = self._ranges()
         if low < -0.5 or high > 0.5:
             raise ValueError(f"hue: expected at most 0.5 of the circle either way, got {self.hue}")
@@ -100,7 +100,7 @@ class RandomGrayscale(_OfPixels):
     key: Hashable = None
 
     def __post_init__(self) -> None:
-        leaf_key(self.key)
+        leaf_key("key", self.key)
         share("p", self.p)
         installed("RandomGrayscale", "cv2")
 
@@ -129,7 +129,7 @@ class GaussianBlur(_OfPixels):
     key: Hashable = None
 
     def __post_init__(self) -> None:
-        leaf_key(self.key)
+        leaf_key("key", self.key)
         if any(side % 2 == 0 for side in size_pair("kernel_size", self.kernel_size)):
             raise ValueError(f"kernel_size: expected odd numbers, got {self.kernel_size}")
         self._sigma()
@@ -177,7 +177,7 @@ class RandomErasing(_OfPixels):
     key: Hashable = None
 
     def __post_init__(self) -> None:
-        leaf_key(self.key)
+        leaf_key("key", self.key)
         share("p", self.p)
         interval("scale", self.scale, most=1.0)
         interval("ratio", self.ratio, most=inf)

@@ -34,7 +34,7 @@ class _Mix(RandomMap):
 
     def __post_init__(self) -> None:
         for name, key in (("key", self.key), ("labels", self.labels)):
-            leaf_key(key)
+            leaf_key(name, key)
             if key is None:
                 raise ValueError(f"{name}: expected a place in the batch, got None")
         if self.num_classes is not None:

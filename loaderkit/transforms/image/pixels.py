@@ -32,7 +32,7 @@ class ToFloat(Map):
     key: Hashable = None
 
     def __post_init__(self) -> None:
-        leaf_key(self.key)
+        leaf_key("key", self.key)
 
     def map(self, element: Any) -> Any:
         """The element with its image as floats."""
@@ -67,7 +67,7 @@ class Normalize(Map):
     key: Hashable = None
 
     def __post_init__(self) -> None:
-        leaf_key(self.key)
+        leaf_key("key", self.key)
         if not all(map(np.iterable, (self.mean, self.std))):
             raise TypeError(
                 f"mean, std: expected one number each for each channel, got {self.mean!r:.60} and {self.std!r:.60}; "
@@ -122,7 +122,7 @@ class HWCToCHW(Map):
     key: Hashable = None
 
     def __post_init__(self) -> None:
-        leaf_key(self.key)
+        leaf_key("key", self.key)
 
     def map(self, element: Any) -> Any:
         """The element with its image's channels first."""

@@ -44,12 +44,12 @@ class Targets(_Pictured):
     labels: Places = None
 
     def _check_places(self) -> None:
-        leaf_key(self.key)
-        given = (self.boxes, self.masks, self.keypoints, self.labels)
-        for place in given:
+        leaf_key("key", self.key)
+        given = {name: getattr(self, name) for name in ("boxes", "masks", "keypoints", "labels")}
+        for name, place in given.items():
             for one in _each(place):
-                leaf_key(one)
-        if any(place is not None for place in given) and self.key is None:
+                leaf_key(name, one)
+        if any(place is not None for place in given.values()) and self.key is None:
             raise ValueError("key: expected the picture's place beside boxes, masks or keypoints, got None")
         if self.labels is not None and (self.boxes is None or isinstance(self.boxes, list)):
             raise ValueError(f"labels: expected entries for each box of one leaf, got boxes={self.boxes!r}")

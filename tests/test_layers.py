@@ -52,7 +52,7 @@ PURE_FILES_OF_FORMATS = {
     "tar": ["encoding", "header", "members", "record", "scanner", "tagged_json", "values"],
     "tfrecord": ["scanner"],
     "tables": ["arrow_records", "arrow_row_readers", "arrow_values"],
-    "text": ["csv_rows", "json_record", "line_scanner"],
+    "text": ["csv_rows", "csv_types", "json_record", "line_scanner"],
     "tokens": ["document_layout"],
     ".": ["npy"],
 }

@@ -65,7 +65,9 @@ KEYWORDS: Mapping[str, str] = _of_each(
         "sep field_delim": "delimiter",
         "usecols": "columns=[name, ...]",
         "names header": "nothing: the first row of each file names the columns",
-        "dtype": "lk.Map(function) among the operations: values are texts",
+        "dtype dtypes column_types converters parse_dates record_defaults column_defaults": "types={column: type, ...} "
+        "of lk.formats.CsvDataSource; lk.Map(function) among the operations for others",
+        "na_values null_values na_value": 'missing=["", "NA"], with types=',
         "filenames data_files": "paths, the first argument",
         "compression_type": "nothing: compressed files are refused; write them again without",
         "handler": 'on_record_error="replace" or "skip" of lk.DataLoader',

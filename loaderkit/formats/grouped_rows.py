@@ -24,7 +24,7 @@ class GroupedRowsDataSource:
 
     Args:
         table: a path of a .csv or .tsv file, a DataFrame, an Arrow table, a dict of arrays, or a data source of dicts;
-            it is read into memory. Values of a CSV file are texts (str).
+            it is read into memory. Values of a path are texts (str); CsvDataSource has `types=`.
         by: the name of the key's column. DataFormatError naming the row for a key that is missing (None, NaN).
         keys: the key of each record, (records,) without repeats, such as those of the arrays that `lk.ZipDataSource`
             puts beside it. A key without rows is a record of empty columns; DataFormatError for rows of another key.

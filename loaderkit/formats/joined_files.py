@@ -23,7 +23,7 @@ class JoinedFilesDataSource(LooseFilesDataSource):
 
     Args:
         table: a path of a .csv or .tsv file, a DataFrame, an Arrow table, a dict of arrays, or a data source of dicts;
-            it is read into memory. Values of a CSV file are texts (str).
+            it is read into memory. Values of a path are texts (str); CsvDataSource has `types=`.
         column: the name of the column with the files' names.
         root: the folder, or the address of one, that the names are below. A name that leads out of it is refused.
         key: the file's name in a record; ValueError where the table has a column of this name.

@@ -91,6 +91,7 @@ RECORDS: dict[str, Callable[[int], Any]] = {
     "served": _line,
     "kept": _line,
     "csv": lambda key: {"id": str(key), "text": _line(key)},
+    "typed": lambda key: {"id": np.int64(key), "text": _line(key)},
     "files": lambda key: {"name": f"{key:02}.bin", "file": _bytes(key)},
     "joined": lambda key: {"name": f"{key:02}.bin", "n": np.int64(key), "file": _bytes(key)},
     "folder": lambda key: {"image": _bytes(key), "label": key // 12},
@@ -175,6 +176,7 @@ SOURCES: dict[str, Callable[[int], Any]] = {
         _served(count), cache=lk.Cache(FOLDER[0] / "chunks", "1MB")
     ),
     "csv": lambda count: lk.formats.CsvDataSource(_file("csv", count)),
+    "typed": lambda count: lk.formats.CsvDataSource(_file("csv", count), types={"id": int}),
     "files": lambda count: lk.formats.FilesDataSource(
         [_file("files", count) / name for name in _names(count)]
     ),

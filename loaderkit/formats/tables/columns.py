@@ -90,9 +90,9 @@ def _of_rows(source: Any) -> dict[str, NDArray[Any]]:
 def _column(values: Any) -> NDArray[Any]:
     if isinstance(values, np.ndarray) and values.dtype.kind in "biufcmM":
         return values
-    if len(values) and all(isinstance(value, bool | int | float | np.number | np.bool_) for value in values):
+    if len(values) and all(isinstance(value, bool | int | float | np.generic) for value in values):
         array = np.asarray(values)
-        if array.dtype.kind in "biufc":
+        if array.dtype.kind in "biufcM":
             return array
     column = np.empty(len(values), object)
     for row, value in enumerate(values):

@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_right, insort
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from reprlib import repr as _short
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.hints import refusing_foreign_arguments
+from loaderkit._source.optional import ColumnsDifferError, lacking
+from loaderkit._storage.range_reader import read_range
 from loaderkit.errors import DataFormatError
 from loaderkit.formats._index.check import shard_changed
 
 from .csv_rows import CsvFormat, RowParser
+from .csv_types import ColumnType, column_types
 from .line_scanner import BOM
 from .source import TextDataSource, check_encoding
 
 if TYPE_CHECKING:
     from loaderkit._storage.cache.settings import Cache
 
+_INFERRED_ROWS = 1000
+# Read at most to count the lines in front of a value that an error names: 20 ms of a local file.
+_COUNTED_BYTES, _COUNTED_AT_ONCE = 64 << 20, 1 << 20
+
 
 class CsvDataSource(TextDataSource):
-    r"""Rows of CSV files, each a dict of column -> text (str), in the order of the files.
+    r"""Rows of CSV files, each a dict of column -> value, in the order of the files: texts (str), or what `types` says.
 
     The first row of each file names the columns, and all files have the same. A value may be in quotes, with
     delimiters, newlines and doubled quotes in it; a file with a quote in a value without quotes is refused. A row ends
@@ -34,6 +43,12 @@ class CsvDataSource(TextDataSource):
             "part.csv[0:100]", a sequence of these; or a function that gives them, called again where links expire.
         delimiter: between values; "\t" for TSV.
         columns: the names of those that a record has, in this order; None for all.
+        types: of columns, as {"age": float, "day": "datetime64[D]"}: float, int, bool, str or a dtype of numbers or of
+            datetime64 in D, s, ms, us, ns. Values are numpy scalars, as those of tables are; other columns are texts.
+            "infer" finds int64, float64, bool, datetime64 of D, s or ns for columns in which all values of the first
+            1,000 rows are of it; numbers with leading zeros stay texts.
+        missing: the texts that stand for no value in columns with a type, such as ["", "NA"], or these by column, also
+            for texts: {"name": "?"}. Such a value is None, as a null of a table is.
         quotechar: around values; None where no value is in quotes.
         encoding: one that writes a newline as one byte, as UTF-8 does and UTF-16 doesn't.
         cache: keeps on the disk what is read from a server.
@@ -42,7 +57,8 @@ class CsvDataSource(TextDataSource):
         storage_options: of the server: credentials, endpoint.
 
     Raises DataFormatError that names file, record and offset for a row that has another number of values, or isn't text
-    in this encoding, and one that names both files where their columns differ.
+    in this encoding, and also line and column for a value that isn't of its column's type; and one that names both
+    files where their columns differ.
 
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -54,6 +70,11 @@ class CsvDataSource(TextDataSource):
     >>> with CsvDataSource(folder.name + "/train.csv", columns=["label", "text"]) as source:
     ...     source.__getitems__([-1])
     [{'label': 'dog', 'text': 'a "b" c'}]
+    >>> with CsvDataSource(
+    ...     folder.name + "/train.csv", types={"id": "int32"}, missing={"label": "cat"}
+    ... ) as source:
+    ...     source[0]
+    {'id': np.int32(1), 'text': 'two\nlines', 'label': None}
     >>> folder.cleanup()
     """
 
@@ -65,6 +86,8 @@ class CsvDataSource(TextDataSource):
         *,
         delimiter: str = ",",
         columns: Sequence[str] | None = None,
+        types: Mapping[str, Any] | Literal["infer"] | None = None,
+        missing: str | Sequence[str] | Mapping[str, str | Sequence[str]] = "",
         quotechar: str | None = '"',
         encoding: str = "utf-8",
         cache: Cache | None = None,
@@ -82,6 +105,10 @@ class CsvDataSource(TextDataSource):
         self._checked_headers = counts == 0  # those whose columns are known, or don't matter
         self._checked_headers[self._first] = True
         self._chosen = None if columns is None else self._choose(columns)
+        self._lines: dict[int, list[tuple[int, int]]] = {}  # of files: places, and the newlines before each
+        self._types: dict[str, ColumnType] = {}
+        found = column_types(types, missing, self._header, self._first_rows)
+        self._types = {name: found[name] for name in self.columns if name in found}
 
     @property
     def columns(self) -> list[str]:
@@ -137,9 +164,83 @@ class CsvDataSource(TextDataSource):
                 raise _wrong_header(names[shard], expected, f"{header}; {advice}")
             self._checked_headers[shard] = True
 
+    def _first_rows(self) -> list[dict[str, str]]:
+        return self._read(np.arange(min(_INFERRED_ROWS, len(self._index))))
+
     def _decode(self, keys: NDArray[np.int64], spans: Sequence[bytes | memoryview]) -> list[Any]:
         self._check_headers(self._index.shard_ends.searchsorted(keys, "right"))
-        return super()._decode(keys, spans)
+        rows = super()._decode(keys, spans)
+        try:
+            typed = {name: kind.values([row[name] for row in rows]) for name, kind in self._types.items()}
+        except (ValueError, OverflowError) as error:
+            raise self._misfit(keys, rows) from error
+        for name, values in typed.items():
+            for row, value in zip(rows, values):
+                row[name] = value
+        return rows
+
+    def _misfit(self, keys: NDArray[np.int64], rows: Sequence[dict[str, str]]) -> DataFormatError:
+        """The error for the first value that isn't of its column's type."""
+        key, name, text = next(
+            (key, name, row[name])
+            for key, row in zip(keys.tolist(), rows)
+            for name, kind in self._types.items()
+            if not kind.fits(row[name])
+        )
+        place = self._record_place(key)
+        line = "" if (number := self._line_in_file(key, name)) is None else f", line {number}"
+        return DataFormatError(
+            f"{place.byte(0)}{line}, column {name!r}: expected {self._types[name]}, got {_short(text)}; correct it, or "
+            f"give types={{{name!r}: str}}, or missing=[{_short(text)}] where it stands for no value"
+        )
+
+    def _line_in_file(self, key: int, name: str) -> int | None:
+        """The line of the file in which a value begins; None where too much would have to be read for it."""
+        place = self._record_place(key)
+        shard = int(self._index.shard_ends.searchsorted(key, "right"))
+        known = self._lines.setdefault(shard, [(0, 0)])
+        at, lines = known[bisect_right(known, (place.begin, 1 << 62)) - 1]
+        if place.begin - at > _COUNTED_BYTES:
+            return None
+        try:
+            while at < place.begin:
+                end = min(at + _COUNTED_AT_ONCE, place.begin)
+                lines += bytes(read_range(self._ranges, shard, at, end)).count(b"\n")
+                at = end
+            (span,) = self._spans.read(np.array([key]))
+        except OSError:  # the value is the error that is told
+            return None
+        insort(known, (at, lines))
+        values = self._parser.values(self._with_ends(key, str(span, self._encoding))[1:])
+        return lines + 1 + sum(value.count("\n") for value in values[: self._header.index(name)])
+
+    @property
+    def take(self) -> Callable[..., Any]:
+        """`take(record_keys, out=None)` gives many records as columns, an array (n,) each.
+
+        It is there where all columns are numbers, bools or dates; else an AttributeError. A missing value among these
+        records is a ColumnsDifferError that names it; the records can be read still.
+        """
+        kinds = [self._types.get(name) for name in self.columns]
+        if not kinds or any(kind is None or kind.dtype is None for kind in kinds):
+            raise lacking(self, "take", needs="types= of numbers or dates for all columns")
+        return self._take
+
+    def _take(self, record_keys: ArrayLike, out: list[NDArray[Any]] | None = None) -> dict[str, NDArray[Any]]:
+        rows, taken = self.__getitems__(record_keys), {}
+        for place, name in enumerate(self.columns):
+            values = [row[name] for row in rows]
+            if None in values:
+                key = int(np.asarray(record_keys)[values.index(None)])
+                raise ColumnsDifferError(
+                    f"{self.name(key)}: expected a value in the column {name!r}, got a missing one; put another in its "
+                    "place by an operation on records"
+                )
+            array = np.array(values, self._types[name].dtype)
+            if out is not None:
+                out[place][...] = array
+            taken[name] = array if out is None else out[place]
+        return taken
 
     _line = "row"
 
@@ -161,8 +262,11 @@ class CsvDataSource(TextDataSource):
         return False
 
     def fingerprint(self) -> dict[str, Any]:
-        """The data's identity, without times, folders and addresses, the chosen columns and the encoding."""
+        """The data's identity, without times, folders and addresses, the chosen columns, their types, the encoding."""
         told = super().fingerprint()
+        if self._types:
+            told["types"] = {name: str(kind) for name, kind in self._types.items()}
+            told["missing"] = {name: sorted(kind.missing) for name, kind in self._types.items()}
         return told if self._chosen is None else {**told, "columns": self.columns}
 
 

@@ -73,7 +73,7 @@ KEYWORDS: Mapping[str, str] = _of_each(
         "handler": 'on_record_error="replace" or "skip" of lk.DataLoader',
         "cache_dir": "cache=lk.Cache(folder)",
         "lines": "nothing: each line is a record",
-        "nrows": "lk.SubsetDataSource(source, range(n))",
+        "nrows": "source[:n]",
         "filters": "lk.offline.filtered(source, function, path)",
         "num_parallel_reads": "worker_count of DataLoader",
         "buffer_size": "read_options=lk.ReadOptions(...) of DataLoader",

@@ -22,6 +22,7 @@ from loaderkit._source.content import content_hash, sampled_keys
 from loaderkit._source.optional import lacking
 from loaderkit._source.record_key import check_key, check_keys
 from loaderkit.errors import DataFormatError
+from loaderkit.sources.sliced import sliced
 
 from .stored_variable import StoredVariable, open_path, variables_of
 
@@ -137,8 +138,8 @@ class ArrayFileDataSource(Closing):
         specs = self._specs or {}
         return int(next(iter(specs.values()))[1])
 
-    def __getitem__(self, record_key: SupportsIndex) -> dict[str, Any]:
-        key = check_key(record_key, len(self), self)
+    @sliced
+    def __getitem__(self, key: int) -> dict[str, Any]:
         return {name: rows[0] for name, rows in self.take([key]).items()}
 
     def __getitems__(self, record_keys: ArrayLike) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from loaderkit._source.content import content_hash
 from loaderkit._source.record_key import check_key
 from loaderkit.errors import DataFormatError
+from loaderkit.sources.sliced import sliced
 
 from .tables.columns import column_of, table_columns
 
@@ -55,8 +56,8 @@ class GroupedRowsDataSource:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def __getitem__(self, record_key: SupportsIndex) -> dict[str, Any]:
-        key = check_key(record_key, len(self), self)
+    @sliced
+    def __getitem__(self, key: int) -> dict[str, Any]:
         begin, end = self._ends[key : key + 2].tolist()
         record: dict[str, Any] = {}
         for name in self._names:

@@ -7,7 +7,6 @@ source has parts of files, or a file twice.
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import index as as_index
 from typing import TYPE_CHECKING, Any, NamedTuple, Never, SupportsIndex, cast
 
 import numpy as np
@@ -15,15 +14,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from loaderkit._base.closing import Closing
 from loaderkit._base.hints import refuse_foreign_source_method
-from loaderkit._base.numbers import not_an_int
 from loaderkit._codecs.scan import Scanner
 from loaderkit._source.content import digest_of
 from loaderkit._source.origins import Origins
-from loaderkit._source.record_key import check_keys
+from loaderkit._source.record_key import check_key, check_keys
 from loaderkit._storage.open_ranges import check_storage_options
 from loaderkit._storage.patterns import FilePart, file_parts
 from loaderkit._storage.range_reader import RangeReader, SpanReader
 from loaderkit.errors import DataFormatError
+from loaderkit.sources.sliced import sliced
 
 from ._index.check import ShardCheck
 from ._index.direct_spans import DirectSpans, readable_spans
@@ -162,8 +161,9 @@ class IndexedDataSource(Closing):
     def __len__(self) -> int:
         return self._records
 
-    def __getitem__(self, record_key: SupportsIndex) -> Any:
-        return self.__getitems__([_an_int(record_key)])[0]
+    @sliced
+    def __getitem__(self, key: int) -> Any:
+        return self.__getitems__([key])[0]
 
     def __getitems__(self, record_keys: ArrayLike) -> list[Any]:
         keys = self._checked(record_keys)
@@ -185,25 +185,7 @@ class IndexedDataSource(Closing):
 
     def _checked(self, record_keys: ArrayLike) -> NDArray[np.int64]:
         """The keys in [0, records), negative ones counted from the end, as lists have them."""
-        keys = np.asarray(record_keys)
-        if keys.dtype == np.int64 and keys.ndim == 1 and len(keys):
-            largest = int(keys.view(np.uint64).max())  # as unsigned, a key below 0 is very large
-            if largest < self._records:
-                return keys
-        if keys.dtype.kind == "i" and keys.ndim == 1:
-            below = keys < 0
-            if below.any():
-                shifted = np.where(below, keys + self._records, keys)
-                if (shifted < 0).any():
-                    raise self._out_of_range(int(keys[(shifted < 0).argmax()]))
-                keys = shifted
-        return check_keys(keys, self._records, self)
-
-    def _out_of_range(self, key: int) -> IndexError:
-        return IndexError(
-            f"record_key: expected an int from {-self._records} to {self._records - 1}, got {key}; {self!r} has "
-            f"{self._records} records"
-        )
+        return check_keys(record_keys, self._records, self, from_end=True)
 
     def name(self, record_key: SupportsIndex) -> str:
         """The record's file and its place among the file's records, such as "/data/train-0003.tar[17]".
@@ -211,7 +193,7 @@ class IndexedDataSource(Closing):
         Args:
             record_key: int in [-len(source), len(source)); IndexError otherwise.
         """
-        keys = self._checked([_an_int(record_key)])
+        keys = np.array([check_key(record_key, self._records, self)])
         return self._place(int(keys[0] if self._selection is None else self._selection.index_keys(keys)[0]))
 
     def origins(self, record_keys: ArrayLike) -> Origins:
@@ -344,24 +326,3 @@ def _selection_of(parts: Sequence[FilePart], names: Sequence[str], index: Record
         end += behind - begin
         ends.append(end)
     return _Selection(np.array(ends, np.int64), np.array(offsets, np.int64))
-
-
-def _an_int(record_key: SupportsIndex) -> int:
-    try:
-        return as_index(record_key)
-    except TypeError:
-        raise not_an_int("record_key", record_key, _advice(record_key)) from None
-
-
-def _advice(record_key: object) -> str:
-    """What to write instead of a key that other libraries take."""
-    if isinstance(record_key, slice):
-        return "for a part write lk.SubsetDataSource(source, range(start, stop))"
-    if isinstance(record_key, str):
-        return (
-            "records have numbers; source[n] is a dict of fields, and a tar source with an index made by "
-            "`loaderkit index --keys` has source.find(name)"
-        )
-    if isinstance(record_key, list | tuple | np.ndarray):
-        return "for several records write source.__getitems__(keys)"
-    return ""

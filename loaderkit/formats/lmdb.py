@@ -23,6 +23,7 @@ from loaderkit._base.system.shared_memory import goes_to_a_worker
 from loaderkit._source.content import content_hash, digest_of, sampled_keys
 from loaderkit._source.record_key import check_key, check_keys
 from loaderkit.errors import DataFormatError
+from loaderkit.sources.sliced import sliced
 
 from .decoded import decoded_records
 
@@ -114,8 +115,9 @@ class LmdbDataSource(Closing):
     def __len__(self) -> int:
         return len(self._keys)
 
-    def __getitem__(self, record_key: SupportsIndex) -> Any:
-        return self.__getitems__([check_key(record_key, len(self), self)])[0]
+    @sliced
+    def __getitem__(self, key: int) -> Any:
+        return self.__getitems__([key])[0]
 
     def __getitems__(self, record_keys: ArrayLike) -> list[Any]:
         keys = check_keys(record_keys, len(self), self)

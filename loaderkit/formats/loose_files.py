@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from operator import index as as_index
 from typing import TYPE_CHECKING, Any, Never, SupportsIndex
 
 import numpy as np
@@ -16,6 +15,7 @@ from loaderkit._source.record_key import check_key, check_keys
 from loaderkit._storage.addresses import is_remote, redacted
 from loaderkit._storage.open_ranges import all_remote, open_ranges
 from loaderkit._storage.range_reader import ObjectVersion
+from loaderkit.sources.sliced import sliced
 
 # Tasks whose files a worker reads ahead where a read waits for a server, as for the sources with an index.
 REMOTE_READ_AHEAD = 4
@@ -60,13 +60,9 @@ class LooseFilesDataSource(Closing):
     def __len__(self) -> int:
         return len(self._names)
 
-    def __getitem__(self, record_key: SupportsIndex) -> Any:
-        return self.__getitems__([as_index(check_key(self._from_end(record_key), len(self), self))])[0]
-
-    def _from_end(self, record_key: SupportsIndex) -> SupportsIndex:
-        if hasattr(record_key, "__index__") and -len(self) <= as_index(record_key) < 0:
-            return as_index(record_key) + len(self)
-        return record_key
+    @sliced
+    def __getitem__(self, key: int) -> Any:
+        return self.__getitems__([key])[0]
 
     def __getitems__(self, record_keys: ArrayLike) -> list[Any]:
         keys = check_keys(record_keys, len(self), self)
@@ -92,7 +88,7 @@ class LooseFilesDataSource(Closing):
         Args:
             record_key: int in [0, len(source)); IndexError otherwise.
         """
-        return redacted(self._paths[self._place(check_key(self._from_end(record_key), len(self), self))])
+        return redacted(self._paths[self._place(check_key(record_key, len(self), self))])
 
     def fingerprint(self) -> dict[str, Any]:
         """Names below the common folder and, of local files, sizes; no times and no folders."""

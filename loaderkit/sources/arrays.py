@@ -1,16 +1,17 @@
 """Columns as a source: record k is row k of every array."""
 
 from reprlib import repr as _short
-from typing import Any, SupportsIndex
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from loaderkit._base.tree import flatten, paths, unflatten
 from loaderkit._source.content import content_hash, sampled_keys
-from loaderkit._source.record_key import check_key, check_keys
+from loaderkit._source.record_key import check_keys
 
 from .shared_arrays import SharedColumns
+from .sliced import sliced
 
 
 class ArrayDataSource:
@@ -47,8 +48,8 @@ class ArrayDataSource:
     def __len__(self) -> int:
         return len(self._columns.arrays[0])
 
-    def __getitem__(self, record_key: SupportsIndex) -> Any:
-        key = check_key(record_key, len(self), self)
+    @sliced
+    def __getitem__(self, key: int) -> Any:
         self._columns.check()
         return unflatten(self._structure, [column[key] for column in self._columns.arrays])
 

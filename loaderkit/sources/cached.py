@@ -20,6 +20,7 @@ from loaderkit._source.version import version_of
 from .checked import require_methods
 from .exclusion import OfDocuments, excluding
 from .kept_records import FolderOfRecords, MemoryOfRecords
+from .sliced import sliced
 
 _log = logging.getLogger("loaderkit")
 
@@ -85,8 +86,9 @@ class CachedDataSource(SourceAdvice, OriginsBelow, OfDocuments, Closing):
     def __len__(self) -> int:
         return len(self._source)
 
-    def __getitem__(self, record_key: SupportsIndex) -> Any:
-        return self.__getitems__([check_key(record_key, len(self), self)])[0]
+    @sliced
+    def __getitem__(self, key: int) -> Any:
+        return self.__getitems__([key])[0]
 
     def __getitems__(self, record_keys: ArrayLike) -> list[Any]:
         keys = check_keys(record_keys, len(self), self).tolist()

@@ -15,7 +15,7 @@ import sys
 import types
 from collections.abc import Iterable, Mapping
 from functools import reduce
-from typing import Any, SupportsIndex
+from typing import Any
 
 import numpy as np
 
@@ -23,11 +23,11 @@ from loaderkit._base.notes import text_of
 from loaderkit._base.system.byte_order import reduce_array
 from loaderkit._base.system.importable import lives_here_alone
 from loaderkit._source.content import content_hash, sampled_keys
-from loaderkit._source.record_key import check_key
 from loaderkit._source.tables import rows_instead
 from loaderkit.errors import TransportError
 
 from .shared_arrays import ALIGNMENT, SharedArrays
+from .sliced import sliced
 
 
 class InMemoryDataSource:
@@ -85,8 +85,8 @@ class InMemoryDataSource:
     def __len__(self) -> int:
         return len(self._first) - 1
 
-    def __getitem__(self, record_key: SupportsIndex) -> Any:
-        key = check_key(record_key, len(self), self)
+    @sliced
+    def __getitem__(self, key: int) -> Any:
         spans = self._spans[self._first[key] : self._first[key + 1]].tolist()
         content, *arrays = [self._block[lo:hi] for lo, hi in spans]
         if self._local:

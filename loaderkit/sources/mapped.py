@@ -21,6 +21,7 @@ from loaderkit.errors import NoResultError
 
 from .checked import require_methods
 from .exclusion import OfDocuments
+from .sliced import sliced
 
 _MOST_OF_NAME = 80  # characters
 
@@ -56,8 +57,8 @@ class MapDataSource(SourceAdvice, OriginsBelow, OfDocuments):
     def __len__(self) -> int:
         return len(self._source)
 
-    def __getitem__(self, record_key: SupportsIndex) -> Any:
-        key = check_key(record_key, len(self._source), self)
+    @sliced
+    def __getitem__(self, key: int) -> Any:
         # The function may change its record, and the source may hold that one.
         (record,) = own_each([read_record(self._source, key)])
         return self._given(key, self._function(record))

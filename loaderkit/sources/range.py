@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from loaderkit._base.numbers import not_an_int
-from loaderkit._source.record_key import check_key, check_keys
+from loaderkit._source.record_key import check_keys
+
+from .sliced import sliced
 
 
 class RangeDataSource:
@@ -45,8 +47,9 @@ class RangeDataSource:
     def __len__(self) -> int:
         return len(self._values)
 
-    def __getitem__(self, record_key: SupportsIndex) -> int:
-        return self._values[check_key(record_key, len(self), self)]
+    @sliced
+    def __getitem__(self, key: int) -> int:
+        return self._values[key]
 
     def __getitems__(self, record_keys: ArrayLike) -> list[int]:
         return [self._values[key] for key in check_keys(record_keys, len(self), self).tolist()]

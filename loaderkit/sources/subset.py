@@ -34,6 +34,7 @@ from loaderkit.samplers.protocol import fingerprint_of as sampler_fingerprint_of
 from .checked import require_methods
 from .exclusion import OfDocuments, rows_excluded
 from .shared_arrays import SharedArrays
+from .sliced import sliced
 
 _AT_ONCE = 1 << 20  # keys looked at at once, 8 MB; a limit of memory
 
@@ -112,9 +113,12 @@ class SubsetDataSource(SourceAdvice, OriginsBelow, OfDocuments):
 
     Args:
         source: any data source.
-        indices_or_fraction: the record keys in their order: integers (repeats are allowed), a range or a slice; or a
-            fraction, a float with 0 < fraction <= 1, for the first `round(fraction * len(source))` records. IndexError
-            for a key that the source doesn't have, ValueError where no record is chosen, TypeError for other types.
+        indices_or_fraction: the record keys in their order: integers (repeats are allowed; those below 0 count from the
+            end), a range or a slice; a mask, bools (len(source),); or a fraction, a float with 0 < fraction <= 1, for
+            the first `round(fraction * len(source))` records. IndexError for a key that the source doesn't have,
+            ValueError where no record is chosen or for a mask of another length, TypeError for other types.
+
+    Sources of loaderkit give it for `source[4:8]`, `source[[4, 0, -2]]` and `source[mask]`, too.
 
     >>> list(SubsetDataSource("abcdef", [4, 0, 4])), list(SubsetDataSource("abcdef", 0.5))
     (['e', 'a', 'e'], ['a', 'b', 'c'])
@@ -133,8 +137,27 @@ class SubsetDataSource(SourceAdvice, OriginsBelow, OfDocuments):
             _KeyTable(keys) if isinstance(keys, np.ndarray) else keys
         )
 
-    def _source_key(self, record_key: SupportsIndex) -> int:
-        return self._keys[check_key(record_key, len(self), self)]
+    @staticmethod
+    def slice_of(source: Any, keys: ArrayLike | range | slice) -> SubsetDataSource:
+        """What `source[keys]` gives; a slice of a slice has the records of the source below, however often it is cut.
+
+        >>> from loaderkit.sources import RangeDataSource
+        >>> RangeDataSource(100)[10:50][::-2]
+        SubsetDataSource(RangeDataSource(start=0, stop=100, step=1), range(49, 10, -2))
+        """
+        made = SubsetDataSource(source, keys)
+        if (
+            type(source) is SubsetDataSource
+            and isinstance(made._keys, range)
+            and isinstance(source._keys, range)
+        ):
+            chosen = made._keys
+            stop = None if chosen.stop < 0 else chosen.stop
+            return SubsetDataSource(source._source, source._keys[chosen.start : stop : chosen.step])
+        return made
+
+    def _source_key(self, key: int) -> int:
+        return self._keys[key]
 
     def _source_keys(self, record_keys: ArrayLike) -> NDArray[np.int64]:
         positions = check_keys(record_keys, len(self), self)
@@ -145,8 +168,9 @@ class SubsetDataSource(SourceAdvice, OriginsBelow, OfDocuments):
     def __len__(self) -> int:
         return len(self._keys)
 
-    def __getitem__(self, record_key: SupportsIndex) -> Any:
-        return read_record(self._source, self._source_key(record_key))
+    @sliced
+    def __getitem__(self, key: int) -> Any:
+        return read_record(self._source, self._source_key(key))
 
     @property
     def __getitems__(self) -> Callable[[ArrayLike], list[Any]]:
@@ -276,8 +300,9 @@ def _chosen(source: Any, which: Any) -> range | SampledKeys | NDArray[np.int64]:
         return _canonical(range(len(source))[which])
     if isinstance(which, range):
         # The ends of a range are its least and largest key.
-        check_keys([which[0], which[-1]] if which else [], len(source), source)
-        return _canonical(which)
+        check_keys([which[0], which[-1]] if which else [], len(source), source, from_end=True)
+        if not which or min(which[0], which[-1]) >= 0:
+            return _canonical(which)
     keys = np.asarray(which)
     if keys.ndim != 1:
         raise TypeError(
@@ -285,8 +310,12 @@ def _chosen(source: Any, which: Any) -> range | SampledKeys | NDArray[np.int64]:
             f"got {_short(which)}"
         )
     if keys.dtype == np.bool_:
-        raise TypeError("indices_or_fraction: expected keys, got a mask; give np.flatnonzero(mask)")
-    keys = check_keys(which, len(source), source)
+        if len(keys) != len(source):
+            raise ValueError(
+                f"mask: expected {len(source)} bools, one for each record of {short_repr(source)}, got {len(keys)}"
+            )
+        which = np.flatnonzero(keys)
+    keys = check_keys(which, len(source), source, from_end=True)
     steps = np.diff(keys[:2]).tolist() or [1]
     # As a range where possible: it takes no memory, and the fingerprint doesn't depend on how the keys were given.
     if len(keys) and steps[0] and (np.diff(keys) == steps[0]).all():

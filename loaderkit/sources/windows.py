@@ -1,7 +1,7 @@
 """Overlapping windows of a series as records."""
 
 from collections.abc import Callable
-from typing import Any, SupportsIndex
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,9 +12,10 @@ from loaderkit._base.tree import StructureMismatch, flatten, map_leaves, typed_c
 from loaderkit._source.fingerprint import fingerprint_of
 from loaderkit._source.optional import CallAdvice, column_reader, many_reader, offered
 from loaderkit._source.protocol import read_records
-from loaderkit._source.record_key import check_key, check_keys, short_repr
+from loaderkit._source.record_key import check_keys, short_repr
 
 from .checked import require_methods
+from .sliced import sliced
 
 
 class WindowDataSource(CallAdvice):
@@ -60,8 +61,9 @@ class WindowDataSource(CallAdvice):
     def __len__(self) -> int:
         return self._count
 
-    def __getitem__(self, record_key: SupportsIndex) -> Any:
-        return self._read_many([check_key(record_key, len(self), self)])[0]
+    @sliced
+    def __getitem__(self, key: int) -> Any:
+        return self._read_many([key])[0]
 
     @property
     def __getitems__(self) -> Callable[[ArrayLike], list[Any]]:

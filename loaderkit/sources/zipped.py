@@ -17,6 +17,7 @@ from loaderkit._source.protocol import read_record, read_records
 from loaderkit._source.record_key import check_key, check_keys
 
 from .parts import calls_of_parts, parts_of, parts_repr
+from .sliced import sliced
 
 
 class ZipDataSource:
@@ -53,8 +54,8 @@ class ZipDataSource:
     def _joined(self, of_each: Sequence[Any]) -> Any:
         return tuple(of_each) if self.names is None else dict(zip(self.names, of_each))
 
-    def __getitem__(self, record_key: SupportsIndex) -> Any:
-        key = check_key(record_key, self._records, self)
+    @sliced
+    def __getitem__(self, key: int) -> Any:
         return self._joined([read_record(source, key) for source in self._sources])
 
     @property

@@ -71,10 +71,8 @@ def test_keys_mean_what_they_mean_to_a_list(tmp_path_factory, keys, dtype):
 @pytest.mark.parametrize(
     ("key", "advice"),
     [
-        ("0", "source[n] is a dict of fields"),
-        (slice(0, 5), "write lk.SubsetDataSource(source, range(start, stop))"),
-        ([1, 2], "write source.__getitems__(keys)"),
-        (np.array([1, 2]), "write source.__getitems__(keys)"),
+        ("0", "source[n] is a record, and a tar source with an index"),
+        ((1, 2), "for several records write source[[3, 1]]"),
     ],
 )
 def test_a_key_of_another_library_gets_advice(folder, key, advice):

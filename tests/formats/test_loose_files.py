@@ -61,7 +61,7 @@ def test_loose_files_that_are_wrong(tmp_path):
     assert source[0]["file"] == b"a.bin"
     with pytest.raises(lk.errors.FileChangedError, match=r"b\.bin"):
         source[1]
-    with pytest.raises(IndexError, match="from 0 to 1, got 2"):
+    with pytest.raises(IndexError, match="from -2 to 1, got 2"):
         source[2]
     with pytest.raises(AttributeError, match=r"use instead: lk\.Dataset"):
         source.shuffle(10)

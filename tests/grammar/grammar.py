@@ -371,7 +371,7 @@ def sources(draw: st.DrawFn) -> Source:
     source = Source(draw(st.sampled_from([*sorted(RECORDS), *["tokens"] * 6])), draw(COUNTS))
     for _ in range(draw(st.sampled_from([0, 0, 1, 2]))):
         assume(source.records)
-        words = ["subset", "concat", "mapped", "zipped", "cached"]
+        words = ["subset", "sliced", "concat", "mapped", "zipped", "cached"]
         words += ["windows"] * (
             source.word in ("numbers", "dicts", "columns", "memory", "range", "arrays", *WRITTEN)
         )
@@ -404,7 +404,7 @@ def of_tokens(draw: st.DrawFn, ops: list[Op], *, changing: bool) -> tuple[list[O
     """The operations with one that takes tokens among them, and a source that has some."""
     source = Source("tokens", draw(st.sampled_from([2, 7, 11, 13, 16])))
     if draw(st.booleans()):
-        source = Source(draw(st.sampled_from(["subset", "concat", "cached"])), 0, 1, source)
+        source = Source(draw(st.sampled_from(["subset", "sliced", "concat", "cached"])), 0, 1, source)
     word = draw(st.sampled_from(["pad_to", "pad_batch"] + ["pack"] * 3 * changing))
     if word != "pad_batch":
         return [Op(word, draw(st.integers(1, 5))), *ops], source

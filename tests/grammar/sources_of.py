@@ -258,6 +258,7 @@ def _plan(source: Any, by: int) -> Any:
 
 WRAPPERS: dict[str, Callable[[Any, int], Any]] = {
     "subset": lambda source, by: lk.SubsetDataSource(source, _chosen(len(source), by)),
+    "sliced": lambda source, by: source[::-by],
     "concat": lambda source, by: lk.ConcatDataSource([source] * by),
     "mapped": lambda source, by: lk.MapDataSource(source, _doubled),
     "zipped": lambda source, by: lk.ZipDataSource({"one": source, "other": source}),
@@ -267,6 +268,7 @@ WRAPPERS: dict[str, Callable[[Any, int], Any]] = {
 }
 WRAPPED: dict[str, Callable[[list[Any], int], list[Any]]] = {
     "subset": lambda records, by: [records[key] for key in _chosen(len(records), by)],
+    "sliced": lambda records, by: records[::-by],
     "concat": lambda records, by: records * by,
     "mapped": lambda records, by: [*map(_doubled, records)],
     "zipped": lambda records, by: [{"one": record, "other": record} for record in records],

@@ -182,18 +182,27 @@ KEYS = st.integers(-(2**70), 2**70) | st.integers(-3, 12)
 
 @given(st.lists(KEYS, max_size=8), st.integers(0, 10))
 def test_many_keys_are_checked_as_one_by_one(keys, num_records):
-    """check_keys gives the same keys, or the same error for the first bad one, as check_key in a loop."""
-    bad = [key for key in keys if not 0 <= key < num_records]
-    if bad:
-        with pytest.raises(IndexError) as one:
-            check_key(bad[0], num_records, "source")
-        with pytest.raises(IndexError) as many:
-            check_keys(keys, num_records, "source")
-        assert str(many.value) == str(one.value)
-    else:
-        checked = check_keys(keys, num_records, "source")
-        assert checked.dtype == np.int64
-        assert checked.tolist() == keys == [check_key(key, num_records, "source") for key in keys]
+    """check_keys gives the same keys, or the same error for the first bad one, as check_key in a loop.
+
+    Keys below 0 count from the end where that is asked for, and are errors where keys come from a sampler or a list.
+    """
+    for least in (-num_records, 0):
+        bad = [key for key in keys if not least <= key < num_records]
+        if bad:
+            with pytest.raises(
+                IndexError, match=f"from {least} to {num_records - 1}, got {bad[0]}; "
+            ) as many:
+                check_keys(keys, num_records, "source", from_end=least < 0)
+            if least:
+                with pytest.raises(IndexError) as one:
+                    check_key(bad[0], num_records, "source")
+                assert str(many.value) == str(one.value)
+        else:
+            checked = check_keys(keys, num_records, "source", from_end=least < 0)
+            assert checked.dtype == np.int64
+            records = range(num_records)
+            assert checked.tolist() == [records[key] for key in keys]
+            assert checked.tolist() == [check_key(key, num_records, "source") for key in keys]
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint64, np.int64])

@@ -549,7 +549,7 @@ def test_other_objects_as_plan_and_source():
     with pytest.raises(TypeError, match="source: expected"):
         lk.PackedDataSource(iter(DOCUMENTS), lk.plan_packing(LENGTHS, 8))
     rows = lk.PackedDataSource(token_source(), lk.plan_packing(LENGTHS, 8))
-    with pytest.raises(IndexError, match="record_key: expected an int from 0 to"):
+    with pytest.raises(IndexError, match="record_key: expected an int from -"):
         rows[len(rows)]
 
 

@@ -100,7 +100,7 @@ def test_sources_of_other_lengths():
         ZipDataSource([[1, 2], [3]])
     source = ZipDataSource(parts, strict=False)
     assert len(source) == 3 and source[2] == {"images": 2, "more": 2, "labels": 2}
-    with pytest.raises(IndexError, match="record_key: expected an int from 0 to 2, got 3; ZipDataSource"):
+    with pytest.raises(IndexError, match="record_key: expected an int from -3 to 2, got 3; ZipDataSource"):
         source[3]
     with pytest.raises(TypeError, match="strict: expected True or False, got 1"):
         ZipDataSource(parts, strict=1)

@@ -4,7 +4,7 @@ import hashlib
 import os
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any, SupportsIndex
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -45,8 +45,8 @@ class SplitDataSource(SubsetDataSource):
             self._compare(np.unique(self._ends.searchsorted(keys, "right")).tolist())
         return keys
 
-    def _source_key(self, record_key: SupportsIndex) -> int:
-        key = super()._source_key(record_key)
+    def _source_key(self, key: int) -> int:
+        key = super()._source_key(key)
         if self._unseen:
             self._compare([int(self._ends.searchsorted(key, "right"))])
         return key

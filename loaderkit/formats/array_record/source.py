@@ -33,6 +33,7 @@ from loaderkit._storage.addresses import is_remote
 from loaderkit._storage.patterns import FilePart, file_parts
 from loaderkit.formats._index.find import find_blocks
 from loaderkit.formats.decoded import decoded_records
+from loaderkit.sources.sliced import sliced
 
 from .reader import open_reader, unreadable
 
@@ -134,8 +135,8 @@ class ArrayRecordDataSource(Closing):
         file = self._files[place]
         return file.stop - self._end_list[place]
 
-    def __getitem__(self, record_key: SupportsIndex) -> Any:
-        key = check_key(record_key, len(self), self)
+    @sliced
+    def __getitem__(self, key: int) -> Any:
         place = bisect_right(self._end_list, key)
         return self._read(place, [key + self._first_position(place)])[0]
 

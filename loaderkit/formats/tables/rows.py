@@ -12,6 +12,7 @@ from loaderkit._codecs.example_encoding import dtype_of
 from loaderkit._source.optional import ColumnsDifferError, lacking
 from loaderkit._source.record_key import check_key, check_keys
 from loaderkit.errors import DataFormatError
+from loaderkit.sources.sliced import sliced
 
 from .arrow_row_readers import RowReader, rows_of
 from .arrow_values import (
@@ -171,8 +172,9 @@ class TableRowsSource:
     def __len__(self) -> int:
         return int(self._ends[-1])
 
-    def __getitem__(self, record_key: SupportsIndex) -> Any:
-        return self._read(np.array([check_key(record_key, len(self), self)]))[0]
+    @sliced
+    def __getitem__(self, key: int) -> Any:
+        return self._read(np.array([key]))[0]
 
     def __getitems__(self, record_keys: ArrayLike) -> list[Any]:
         return self._read(check_keys(record_keys, len(self), self))

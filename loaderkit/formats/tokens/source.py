@@ -18,6 +18,7 @@ from loaderkit._source.origins import Origins
 from loaderkit._source.record_key import check_key, check_keys
 from loaderkit._storage.addresses import redacted
 from loaderkit._storage.open_ranges import FileAccess
+from loaderkit.sources.sliced import sliced
 
 from .documents import TokenDocuments, open_documents
 from .integers import Numbers, in_memory, is_names, named_files, open_integers
@@ -133,8 +134,9 @@ class TokenDataSource:
     def __len__(self) -> int:
         return len(self._offsets)
 
-    def __getitem__(self, record_key: SupportsIndex) -> dict[str, Any]:
-        return self.__getitems__([check_key(record_key, len(self), self)])[0]
+    @sliced
+    def __getitem__(self, key: int) -> dict[str, Any]:
+        return self.__getitems__([key])[0]
 
     def __getitems__(self, record_keys: ArrayLike) -> list[dict[str, Any]]:
         keys = check_keys(record_keys, len(self), self)

@@ -23,6 +23,7 @@ from loaderkit._source.protocol import holds_own_objects
 from loaderkit._source.record_key import check_key, check_keys, short_repr
 from loaderkit.sources.checked import require_methods
 from loaderkit.sources.shared_arrays import SharedColumns
+from loaderkit.sources.sliced import sliced
 
 from .documents import DocumentReader, PackedFeature
 from .epoch_plans import EpochPlans
@@ -152,8 +153,9 @@ class PackedDataSource(CallAdvice, OriginsBelow):
     def __len__(self) -> int:
         return len(self._plan)
 
-    def __getitem__(self, record_key: SupportsIndex) -> dict[str, NDArray[Any]]:
-        return self.__getitems__([check_key(record_key, len(self), self)])[0]
+    @sliced
+    def __getitem__(self, key: int) -> dict[str, NDArray[Any]]:
+        return self.__getitems__([key])[0]
 
     def __getitems__(self, record_keys: ArrayLike) -> list[dict[str, NDArray[Any]]]:
         keys = check_keys(record_keys, len(self), self)

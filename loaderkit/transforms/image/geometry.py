@@ -81,15 +81,17 @@ class CenterCrop(Targets, Map):
 
     def map(self, element: Any) -> Any:
         """The element with the middle of its image."""
-        return self._moved(element, self._middle)
+        return self._moved(element, self._cropped)
 
-    def _middle(self, pixels: Pixels) -> Move:
+    def _cropped(self, pixels: Pixels) -> Move:
         size, before = size_pair("size", self.size), pixels.shape[:2]
-        top, left = (
-            -((side - length) // 2) if side > length else round((length - side) / 2)
-            for side, length in zip(size, before, strict=True)
+        return placed_at(
+            before, _middle(size[0], before[0]), _middle(size[1], before[1]), size, 0, "constant"
         )
-        return placed_at(before, top, left, size, 0, "constant")
+
+
+def _middle(side: int, length: int) -> int:
+    return -((side - length) // 2) if side > length else round((length - side) / 2)
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,8 @@ class Pad(Targets, Map):
 
     def __post_init__(self) -> None:
         self._check_places()
-        self._sides()
+        for side in self._sides():
+            at_least("padding", side, 0)
         filling("fill", self.fill)
         choice("padding_mode", self.padding_mode, ("constant", "edge", "reflect", "symmetric"))
         installed("Pad", "cv2")
@@ -129,8 +132,7 @@ class Pad(Targets, Map):
         given = self.padding if isinstance(self.padding, tuple | list) else (self.padding,) * 2
         if len(given) not in (2, 4):
             raise ValueError(f"padding: expected an int, or 2 or 4 for the sides, got {given}")
-        sides = tuple(at_least("padding", side, 0) for side in given)
-        return sides if len(sides) == 4 else sides * 2
+        return tuple(given) if len(given) == 4 else (*given, *given)
 
     def _bordered(self, pixels: Pixels) -> Move:
         left, top, right, bottom = self._sides()

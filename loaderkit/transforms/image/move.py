@@ -75,7 +75,8 @@ def _placed(pixels: Pixels, top: int, left: int, size: Size, fill: Fill) -> Pixe
     columns = slice(max(left, 0), max(min(left + size[1], width), 0))
     seen = pixels[rows, columns]
     if seen.shape[:2] == size:
-        return np.ascontiguousarray(seen)
+        # The batch copies it anyway. A view of a small part would keep much of the picture in memory until then.
+        return seen if 2 * seen.size >= pixels.size else np.ascontiguousarray(seen)
     out = np.full((*size, *pixels.shape[2:]), fill_of(fill, pixels), pixels.dtype)
     if seen.size:
         down, right = rows.start - top, columns.start - left
@@ -87,11 +88,14 @@ def _continued(pixels: Pixels, top: int, left: int, size: Size, border: str) -> 
     import cv2
 
     height, width = pixels.shape[:2]
-    # As bytes, because only whole pixels are copied, and OpenCV doesn't know all dtypes.
-    plain = np.ascontiguousarray(pixels).view(np.uint8).reshape(height, width, -1)
+    plain = pixels
+    if (
+        pixels.dtype != np.uint8
+    ):  # as bytes, because only whole pixels are copied, and OpenCV doesn't know all dtypes
+        plain = np.ascontiguousarray(pixels).view(np.uint8).reshape(height, width, -1)
     below, right = size[0] + top - height, size[1] + left - width
     out = cv2.copyMakeBorder(plain, -top, below, -left, right, getattr(cv2, _BORDERS[border]))
-    return out.reshape(*size, -1).view(pixels.dtype).reshape(*size, *pixels.shape[2:])
+    return np.reshape(out.reshape(-1).view(pixels.dtype), (*size, *pixels.shape[2:]))
 
 
 def fill_of(fill: Fill, pixels: Pixels) -> Fill:

@@ -74,6 +74,8 @@ class Targets(_Pictured):
             return made
 
         element = with_leaf(element, self.key, changed)
+        if self.boxes is None and self.masks is None and self.keypoints is None:
+            return element
         (move,) = moves
         kept: list[Pixels] = []  # (n,) bool of each leaf of boxes
         for place in _each(self.boxes):

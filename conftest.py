@@ -83,6 +83,7 @@ LASTING_ENDINGS = {
 LONG_FILES = {
     "tests/benchmarks/test_benchmarks.py",
     "tests/cli/test_demo.py",
+    "tests/grammar/test_grammar.py",
     "tests/interop/test_grain_batches.py",
     "tests/interop/test_grain_own.py",
     "tests/interop/test_grain_takeover.py",
@@ -148,6 +149,16 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.path == Path(__file__).parent / "loaderkit/interop/torch.py":
             item.add_marker("torch")  # its doctests
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Without collections of garbage, which find none: what is made lives as long as the run."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_finish():

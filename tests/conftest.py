@@ -9,6 +9,7 @@ import os
 import pickle
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ COMMON = {
 # "ci" and "quick" try the same examples each time, so that a failure there belongs to the change it came with;
 # "nightly" draws new ones and prints how to repeat one that fails.
 settings.register_profile("quick", max_examples=6, stateful_step_count=20, derandomize=True, **COMMON)
-settings.register_profile("ci", max_examples=25, stateful_step_count=30, derandomize=True, **COMMON)
+settings.register_profile("ci", max_examples=10, stateful_step_count=30, derandomize=True, **COMMON)
 settings.register_profile("nightly", max_examples=3000, stateful_step_count=120, print_blob=True, **COMMON)
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
 settings.load_profile(PROFILE)
@@ -36,6 +37,39 @@ settings.load_profile(PROFILE)
 SHRINK_S = {"ci": 20, "nightly": 600}
 assert hasattr(engine, "MAX_SHRINKING_SECONDS"), "hypothesis has renamed its bound of shrinking"
 engine.MAX_SHRINKING_SECONDS = SHRINK_S.get(PROFILE, 20)
+
+
+def starts_processes(value):
+    """Whether a parameter of a test says that a loader runs in worker processes."""
+    if isinstance(value, dict):
+        return value.get("worker_kind") == "process"
+    return (value if isinstance(value, str) else getattr(value, "kind", None)) == "process"
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leaves out by day two of three cases that repeat in worker processes what threads do, by their names.
+
+    None of it may show, and a process takes a quarter of a second of CPU to start. The nightly run has all, and
+    the tests of the workers themselves, in tests/runtime, always do.
+    """
+    if PROFILE == "nightly":
+        return
+    repeated, others = [], set()
+    for item in items:
+        case = getattr(item, "callspec", None)
+        if case is None or item.path.parent.name == "runtime":
+            continue
+        if any(map(starts_processes, case.params.values())):
+            repeated.append(item)
+        else:
+            others.add((item.path, item.originalname))
+    left_out = {
+        item
+        for item in repeated
+        if (item.path, item.originalname) in others and zlib.crc32(item.name.encode()) % 3
+    }
+    items[:] = [item for item in items if item not in left_out]
+    config.hook.pytest_deselected(items=[*left_out])
 
 
 @pytest.fixture(scope="session")

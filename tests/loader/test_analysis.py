@@ -1,6 +1,7 @@
 """The analysis against simulated pipelines, where what limits them is found by lifting each limit in turn."""
 
 import heapq
+import os
 import random
 from dataclasses import dataclass, replace
 
@@ -198,7 +199,8 @@ def clear_worlds(count):
     return found
 
 
-WORLDS = clear_worlds(50)
+# To find fifty took a second of each process that collects the tests.
+WORLDS = clear_worlds(50 if os.environ.get("HYPOTHESIS_PROFILE") == "nightly" else 15)
 
 
 def test_every_limit_is_among_the_worlds():

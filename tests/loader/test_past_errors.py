@@ -252,8 +252,10 @@ LOST: dict[str, tuple[int, list[Any], list[Any]]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LOST)
-def test_a_record_that_keeps_killing_workers_is_passed(name):
+def test_a_record_that_keeps_killing_workers_is_passed(name, nightly):
     """Past it is where its user wants to be: behind the record, or all records of the task where no more is known."""
+    if not nightly and name not in ("a record", "a task"):
+        pytest.skip("runs at night")
     restarts, operations, expected = LOST[name]
     got: list[Any] = []
     loader = loader_of(operations, Running(1, "process"), max_worker_restarts=restarts)

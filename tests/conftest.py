@@ -39,11 +39,11 @@ assert hasattr(engine, "MAX_SHRINKING_SECONDS"), "hypothesis has renamed its bou
 engine.MAX_SHRINKING_SECONDS = SHRINK_S.get(PROFILE, 20)
 
 
-def starts_processes(value):
-    """Whether a parameter of a test says that a loader runs in worker processes."""
-    if isinstance(value, dict):
-        return value.get("worker_kind") == "process"
-    return (value if isinstance(value, str) else getattr(value, "kind", None)) == "process"
+def starts_processes(parameters):
+    """Whether the parameters of a test say that a loader runs in worker processes."""
+    running = parameters.get("running", {})
+    kind = running.get("worker_kind") if isinstance(running, dict) else running.kind
+    return "process" in (kind, parameters.get("kind"))
 
 
 def pytest_collection_modifyitems(config, items):
@@ -59,7 +59,7 @@ def pytest_collection_modifyitems(config, items):
         case = getattr(item, "callspec", None)
         if case is None or item.path.parent.name == "runtime":
             continue
-        if any(map(starts_processes, case.params.values())):
+        if starts_processes(case.params):
             repeated.append(item)
         else:
             others.add((item.path, item.originalname))

@@ -11,11 +11,12 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import train_imagenet as script
 from train_case import await_commit
 
 
 def main():
+    import train_imagenet as script
+
     data, run, steps, killed_at = sys.argv[1], Path(sys.argv[2]), *map(int, sys.argv[3:5])
     settings = script.Settings(
         data,

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from loaderkit._base.size_text import size_text
 from loaderkit._storage.cache.cached_spans import CachedSpans
 from loaderkit._storage.cache.chunk_numbers import ChunkNumbers
 from loaderkit._storage.cache.eviction import FolderContents
@@ -22,7 +23,7 @@ from loaderkit.formats._index.text_ranges import readable_ranges
 from .exit_status import UsageError
 from .open_source import named_data, shown_name, usage_errors
 from .output import Output
-from .printable import counted, size_text
+from .printable import counted
 
 # Chunks asked for in one call: the reader keeps 64 MB in flight of them, and the bar moves after each call.
 _AT_ONCE = 64

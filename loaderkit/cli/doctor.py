@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 
+from loaderkit._base.size_text import size_text
 from loaderkit._base.system.platform import open_process
 from loaderkit._base.system.processor_level import present_level
 from loaderkit._base.system.resources import available_cpus, available_memory
@@ -20,7 +21,6 @@ from loaderkit.formats.load import load
 from .cluster import Finding, cluster_of, host_findings
 from .exit_status import ExitStatus, UsageError
 from .output import Output
-from .printable import size_text
 
 Found = tuple[bool, str, str]  # of one thing: whether it is well, what it is, and what to do where it isn't
 

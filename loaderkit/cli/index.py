@@ -5,6 +5,7 @@ import contextlib
 import os
 import sys
 
+from loaderkit._base.size_text import size_text
 from loaderkit._codecs.scan import Scanner
 from loaderkit.formats._index.build import build_counts, build_index
 from loaderkit.formats._index.find import cached_path, locked_folder, path_beside
@@ -17,7 +18,7 @@ from loaderkit.formats._index.shard_set import ShardSet
 from .exit_status import UsageError
 from .open_source import named_data, shown_name, usage_errors
 from .output import Output
-from .printable import counted, printable, size_text
+from .printable import counted, printable
 
 ASKED_SIZES = 16  # of the shards on a server; each is a round trip
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._base.size_text import size_text
 from loaderkit._base.system.whole_file import whole_file
 
 from .exit_status import UsageError
@@ -16,7 +17,6 @@ from .image_header import image_header
 from .open_source import OpenedSource, open_source
 from .options import check_pairs
 from .output import Output
-from .printable import size_text
 from .values import fields_of, text_of
 
 SAMPLED_RECORDS = 256

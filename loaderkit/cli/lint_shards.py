@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from loaderkit._base.size_text import size_text
 from loaderkit.formats._index.record_index import RecordIndex
 
 from .findings import Finding, finding
 from .open_source import OpenedSource
-from .printable import size_text
 
 UNEVEN = 2.0  # times as many or as few records as the median shard
 # One read of a server fetches at most 8 MiB. Shards below that take a request each, however few bytes it brings.

@@ -1,7 +1,5 @@
 """Text from data files as it may be shown on a terminal."""
 
-UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
-
 
 def printable(text: str) -> str:
     r"""The text on one line: what a terminal would carry out, and what isn't a letter of any script, is escaped.
@@ -21,20 +19,6 @@ def _escaped(letter: str) -> str:
     if 0xDC80 <= code <= 0xDCFF:  # how "surrogateescape" holds a byte that isn't UTF-8
         return f"\\x{code - 0xDC00:02x}"
     return letter.encode("unicode_escape", "surrogatepass").decode()
-
-
-def size_text(nbytes: float) -> str:
-    """A number of bytes for a reader: two or three digits and the binary unit.
-
-    >>> size_text(500), size_text(1536), size_text(12.3 * 2**20)
-    ('500 B', '1.5 KiB', '12.3 MiB')
-    """
-    size, unit = float(nbytes), 0
-    while size >= 1000 and unit < len(UNITS) - 1:
-        size, unit = size / 1024, unit + 1
-    if unit == 0 or size >= 100:
-        return f"{size:.0f} {UNITS[unit]}"
-    return f"{size:.1f}".removesuffix(".0") + f" {UNITS[unit]}"
 
 
 def shortened(text: str, most: int) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._base.size_text import size_text
 from loaderkit.errors import DataFormatError
 
 from .cards import card_of
@@ -21,7 +22,7 @@ from .named_function import named_function
 from .open_source import OpenedSource, open_source
 from .options import check_pairs
 from .output import Output
-from .printable import printable, size_text
+from .printable import printable
 from .read_each import read_all, shuffled_keys
 from .values import MISSING, field_value, fields_of, value_json, value_text
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from loaderkit._base.size_text import size_text
 from loaderkit._base.system.made_folder import Made, unfinished_folder
 from loaderkit._base.system.waited_lock import locked_folder
 from loaderkit.formats import registry
@@ -19,7 +20,7 @@ from loaderkit.formats._writing.write_format import RecordFiles, WriteFormat, wr
 from .exit_status import UsageError
 from .open_source import shown_name
 from .output import Output
-from .printable import counted, size_text
+from .printable import counted
 from .write_output import check_new, check_records, data_errors, name_files
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from loaderkit._base.size_text import size_text
 from loaderkit._codecs.example import parse_example
 from loaderkit._codecs.scan import Malformed
 from loaderkit.formats.npy import array_place
@@ -14,7 +15,7 @@ from loaderkit.formats.npy import array_place
 from .exit_status import UsageError
 from .image_header import image_header
 from .open_source import OpenedSource
-from .printable import printable, shortened, size_text
+from .printable import printable, shortened
 
 _SHOWN_BYTES = 16  # of a value that is neither text nor image
 _SHOWN_NUMBERS = 8  # of an array

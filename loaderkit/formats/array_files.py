@@ -22,6 +22,7 @@ from loaderkit._source.content import content_hash, sampled_keys
 from loaderkit._source.optional import lacking
 from loaderkit._source.record_key import check_key, check_keys
 from loaderkit.errors import DataFormatError
+from loaderkit.sources.has_card import HasCard, file_sizes
 from loaderkit.sources.sliced import sliced
 
 from .stored_variable import StoredVariable, open_path, variables_of
@@ -32,7 +33,7 @@ _READING = threading.RLock()
 _registered_with: set[bool] = set()  # whether h5py was loaded, at each registration
 
 
-class ArrayFileDataSource(Closing):
+class ArrayFileDataSource(HasCard, Closing):
     """Rows of the variables of a data set of arrays: record k is {name: row k along a dimension}.
 
     The data set is opened once in each process that reads it, when it first reads, and closed with it.
@@ -206,6 +207,10 @@ class ArrayFileDataSource(Closing):
             record_key: int in [0, len(source)); IndexError otherwise.
         """
         return f"{self._path or self._dim}[{check_key(record_key, len(self), self)}]"
+
+    def data_files(self) -> dict[str, int | None]:
+        """The files, and the bytes of each."""
+        return file_sizes([] if self._path is None else [self._path])
 
     def fingerprint(self) -> dict[str, Any]:
         """The variables' dtypes and shapes, and a hash of some rows."""

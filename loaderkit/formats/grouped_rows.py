@@ -11,12 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from loaderkit._source.content import content_hash
 from loaderkit._source.record_key import check_key
 from loaderkit.errors import DataFormatError
+from loaderkit.sources.has_card import HasCard
 from loaderkit.sources.sliced import sliced
 
 from .tables.columns import column_of, table_columns
 
 
-class GroupedRowsDataSource:
+class GroupedRowsDataSource(HasCard):
     """The rows of a table that have the same key, as one record: a dict of columns, with the rows in their order.
 
     The groups are in the order of `keys`, or else in that in which their keys first appear. A column of numbers is an

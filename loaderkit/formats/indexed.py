@@ -22,6 +22,7 @@ from loaderkit._storage.open_ranges import check_storage_options
 from loaderkit._storage.patterns import FilePart, file_parts
 from loaderkit._storage.range_reader import RangeReader, SpanReader
 from loaderkit.errors import DataFormatError
+from loaderkit.sources.has_card import HasCard
 from loaderkit.sources.sliced import sliced
 
 from ._index.check import ShardCheck
@@ -90,7 +91,7 @@ class RecordPlace(NamedTuple):
         return f"{self.file}: at byte {self.begin + offset}, in record {self.record}"
 
 
-class IndexedDataSource(Closing):
+class IndexedDataSource(HasCard, Closing):
     """The records of files, by an index of where each lies. A subclass gives the records' values.
 
     Args:
@@ -245,6 +246,10 @@ class IndexedDataSource(Closing):
     def read_ahead(self) -> int:
         """Tasks whose records are read ahead: 0 for local files, 4 where reads wait for a server."""
         return REMOTE_READ_AHEAD if self._spans.waits else 0
+
+    def data_files(self) -> dict[str, int | None]:
+        """The files, and the bytes of each."""
+        return dict(zip(self._ranges.names, self._index.shard_sizes.tolist()))
 
     def fingerprint(self) -> dict[str, Any]:
         """The data's identity, without times, folders and addresses: the same for a copied set.

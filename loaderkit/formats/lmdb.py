@@ -23,12 +23,13 @@ from loaderkit._base.system.shared_memory import goes_to_a_worker
 from loaderkit._source.content import content_hash, digest_of, sampled_keys
 from loaderkit._source.record_key import check_key, check_keys
 from loaderkit.errors import DataFormatError
+from loaderkit.sources.has_card import HasCard, file_sizes
 from loaderkit.sources.sliced import sliced
 
 from .decoded import decoded_records
 
 
-class LmdbDataSource(Closing):
+class LmdbDataSource(HasCard, Closing):
     """The values of an LMDB database, in the order of its keys. It is opened read-only, once in each process.
 
     Args:
@@ -144,6 +145,10 @@ class LmdbDataSource(Closing):
             record_key: int in [0, len(source)); IndexError otherwise.
         """
         return self._keys[check_key(record_key, len(self), self)].decode("utf-8", "backslashreplace")
+
+    def data_files(self) -> dict[str, int | None]:
+        """The files, and the bytes of each."""
+        return file_sizes([self._file])
 
     def fingerprint(self) -> dict[str, Any]:
         """A hash of the keys, and one of some values."""

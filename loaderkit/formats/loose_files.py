@@ -15,13 +15,14 @@ from loaderkit._source.record_key import check_key, check_keys
 from loaderkit._storage.addresses import is_remote, redacted
 from loaderkit._storage.open_ranges import all_remote, open_ranges
 from loaderkit._storage.range_reader import ObjectVersion
+from loaderkit.sources.has_card import HasCard
 from loaderkit.sources.sliced import sliced
 
 # Tasks whose files a worker reads ahead where a read waits for a server, as for the sources with an index.
 REMOTE_READ_AHEAD = 4
 
 
-class LooseFilesDataSource(Closing):
+class LooseFilesDataSource(HasCard, Closing):
     """Records that have a whole file each; a subclass makes the record.
 
     A file is opened when it is read, and must be the one that was there at the beginning.
@@ -89,6 +90,13 @@ class LooseFilesDataSource(Closing):
             record_key: int in [0, len(source)); IndexError otherwise.
         """
         return redacted(self._paths[self._place(check_key(record_key, len(self), self))])
+
+    def data_files(self) -> dict[str, int | None]:
+        """The files, and the bytes of each."""
+        return {
+            redacted(path): None if is_remote(path) else self._size(place)
+            for place, path in enumerate(self._paths)
+        }
 
     def fingerprint(self) -> dict[str, Any]:
         """Names below the common folder and, of local files, sizes; no times and no folders."""

@@ -59,11 +59,16 @@ class TfdsDataSource(MapDataSource, Closing):
             )
         self._pairs = as_supervised
         self._decoded = None if decoders is None else _kinds(decoders)
+        self._splits = {name: int(each.num_examples) for name, each in info.splits.items()}
         self._files = _files_of(info, split, os.fspath(builder.data_dir))
         super().__init__(
             self._files,
             ExampleDecoder(os.fspath(builder.data_dir), decoders, keys if as_supervised else None),
         )
+
+    def splits(self) -> dict[str, int]:
+        """The records of each split of the data set."""
+        return dict(self._splits)
 
     def fingerprint(self) -> dict[str, Any]:
         """Name and version, the split, what is decoded, and the files' fingerprint."""

@@ -20,10 +20,10 @@ from loaderkit._base.system.made_folder import (
 )
 from loaderkit._base.system.numerics import present_versions
 from loaderkit._base.system.waited_lock import locked_folder
+from loaderkit.sources.record_features import differing_field, features_of, joined_features
 
 from . import registry
 from ._datasets.card import CARD, DatasetCard, ShardFile, is_name, is_split, write_card
-from ._datasets.features import differing_field, features_of, joined_features
 from ._datasets.files import open_files
 from ._datasets.find import data_dir_of
 from ._datasets.versions import is_version

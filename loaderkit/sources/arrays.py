@@ -10,11 +10,12 @@ from loaderkit._base.tree import flatten, paths, unflatten
 from loaderkit._source.content import content_hash, sampled_keys
 from loaderkit._source.record_key import check_keys
 
+from .has_card import HasCard
 from .shared_arrays import SharedColumns
 from .sliced import sliced
 
 
-class ArrayDataSource:
+class ArrayDataSource(HasCard):
     """Arrays with the same number of rows: a record is one row of each array, a batch is read without a loop.
 
     Arrays are copied once to memory that all workers share; a `np.memmap` stays in its file, which workers open by

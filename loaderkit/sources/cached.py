@@ -19,13 +19,14 @@ from loaderkit._source.version import version_of
 
 from .checked import require_methods
 from .exclusion import OfDocuments, excluding
+from .has_card import HasCard
 from .kept_records import FolderOfRecords, MemoryOfRecords
 from .sliced import sliced
 
 _log = logging.getLogger("loaderkit")
 
 
-class CachedDataSource(SourceAdvice, OriginsBelow, OfDocuments, Closing):
+class CachedDataSource(SourceAdvice, OriginsBelow, OfDocuments, HasCard, Closing):
     """A source's records, each read from it once and then kept, as bytes: for those that are slow to read or decode.
 
     With a folder they are kept there for all processes of this machine and for later runs, also after one was killed;

@@ -32,6 +32,7 @@ from loaderkit._source.protocol import holds_own_objects, read_record, read_reco
 from loaderkit._source.record_key import check_key, check_keys
 
 from .exclusion import NONE, documents_of, excluding, rows_excluded
+from .has_card import SAMPLED, HasCard
 from .parts import calls_of_parts, parts_of, parts_repr
 from .sliced import sliced
 
@@ -49,7 +50,7 @@ _PLACE_BITS = 44  # of a token's place in its source
 _MADE_ON_OPENING = ("_readers", "_end_list", "_start_list", "_takes")
 
 
-class ConcatDataSource:
+class ConcatDataSource(HasCard):
     """The records of the first source, then those of the second, and so on.
 
     It has `__getitems__`, `take`, `chunk_records`, `lengths` and `read_range` where all of its sources that aren't
@@ -252,6 +253,10 @@ class ConcatDataSource:
     def _read_range(self, record_key: SupportsIndex, start: int, stop: int) -> Any:
         place, key = self._place(record_key)
         return self._sources[place].read_range(key, start, stop)
+
+    def _sampled(self) -> list[int]:
+        first: list[int] = self._starts[self._ends > self._starts].tolist()
+        return first[:SAMPLED]
 
     def _place(self, record_key: SupportsIndex) -> tuple[int, int]:
         key = check_key(record_key, self._records, self)

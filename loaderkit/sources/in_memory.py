@@ -26,11 +26,12 @@ from loaderkit._source.content import content_hash, sampled_keys
 from loaderkit._source.tables import rows_instead
 from loaderkit.errors import TransportError
 
+from .has_card import HasCard
 from .shared_arrays import ALIGNMENT, SharedArrays
 from .sliced import sliced
 
 
-class InMemoryDataSource:
+class InMemoryDataSource(HasCard):
     """Elements held in memory, one copy for the trainer and all workers.
 
     Each read of a record gives a new object, so changing it doesn't change the source; its numpy arrays are read-only

@@ -21,12 +21,13 @@ from loaderkit.errors import NoResultError
 
 from .checked import require_methods
 from .exclusion import OfDocuments
+from .has_card import HasCard
 from .sliced import sliced
 
 _MOST_OF_NAME = 80  # characters
 
 
-class MapDataSource(SourceAdvice, OriginsBelow, OfDocuments):
+class MapDataSource(SourceAdvice, OriginsBelow, OfDocuments, HasCard):
     """A function's results on the records of a source.
 
     A `Map` of the loader does the same for all records; this is for one source of several, which then have records of

@@ -10,10 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 from loaderkit._base.numbers import not_an_int
 from loaderkit._source.record_key import check_keys
 
+from .has_card import HasCard
 from .sliced import sliced
 
 
-class RangeDataSource:
+class RangeDataSource(HasCard):
     """The integers of Python's `range`, each one a record.
 
     Args:

@@ -33,6 +33,7 @@ from loaderkit.samplers.protocol import fingerprint_of as sampler_fingerprint_of
 
 from .checked import require_methods
 from .exclusion import OfDocuments, rows_excluded
+from .has_card import HasCard
 from .shared_arrays import SharedArrays
 from .sliced import sliced
 
@@ -108,7 +109,7 @@ class SampledKeys:
         return f"{self._indices!r} of {canonical(sampler_fingerprint_of(self._sampler))}"
 
 
-class SubsetDataSource(SourceAdvice, OriginsBelow, OfDocuments):
+class SubsetDataSource(SourceAdvice, OriginsBelow, OfDocuments, HasCard):
     """The chosen records of another source.
 
     Args:

@@ -15,10 +15,11 @@ from loaderkit._source.protocol import read_records
 from loaderkit._source.record_key import check_keys, short_repr
 
 from .checked import require_methods
+from .has_card import HasCard
 from .sliced import sliced
 
 
-class WindowDataSource(CallAdvice):
+class WindowDataSource(CallAdvice, HasCard):
     """Windows of a source whose records follow each other in time: record k has `size` of them, stacked leaf by leaf.
 
     Args:

@@ -16,11 +16,12 @@ from loaderkit._source.optional import advised_chunk, column_reader, lacking, ma
 from loaderkit._source.protocol import read_record, read_records
 from loaderkit._source.record_key import check_key, check_keys
 
+from .has_card import HasCard
 from .parts import calls_of_parts, parts_of, parts_repr
 from .sliced import sliced
 
 
-class ZipDataSource:
+class ZipDataSource(HasCard):
     """Record k is record k of each source: a tuple of them, or a dict by the names of a mapping.
 
     It has `__getitems__`, `take` and `chunk_records` where all of its sources have it.

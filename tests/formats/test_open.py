@@ -16,9 +16,9 @@ from loaderkit._source.fingerprint import fingerprint_of
 from loaderkit._source.version import version_of
 from loaderkit.errors import ChecksumError, DataFormatError, FileChangedError
 from loaderkit.formats._datasets.card import CARD, DatasetCard, ShardFile, read_card, write_card
-from loaderkit.formats._datasets.features import features_of
 from loaderkit.formats.open import open as open_dataset
 from loaderkit.sources import ConcatDataSource, SubsetDataSource
+from loaderkit.sources.record_features import features_of
 
 RECORDS = {
     "train": [{"x": k, "y": k % 3} for k in range(25)],

@@ -567,10 +567,14 @@ def test_the_sources_of_loaderkit_keep_all_rules(tmp_path):
 
 
 def test_every_public_source_is_among_them(tmp_path):
-    """A new one joins them."""
+    """A new one joins them, and has a card."""
     public = {name for name in dir(lk) if name.endswith("DataSource")}
     public -= {"RandomAccessDataSource", "ArrayFileDataSource"}  # the contract, and a former name
-    assert public <= {*own_sources(tmp_path)}
+    sources = own_sources(tmp_path)
+    assert public <= {*sources}
+    for name in public:
+        card = sources[name].card()
+        assert card.records == len(sources[name]) and len(str(card).splitlines()) > 2
 
 
 def test_the_source_goes_on():

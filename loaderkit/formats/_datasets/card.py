@@ -11,8 +11,8 @@ from typing import Any
 from loaderkit._base.canonical_json import check_seal, digest, sealed
 from loaderkit._base.system.whole_file import whole_file
 from loaderkit.errors import DataFormatError
+from loaderkit.sources.record_features import is_features
 
-from .features import is_features
 from .versions import is_version
 
 CARD = "dataset.json"

@@ -37,6 +37,7 @@ class SplitDataSource(SubsetDataSource):
         if folder is not None:
             paths = [os.path.join(folder, *file.name.split("/")) for file in files]
             self._unseen = {n: (path, file.sha256) for n, (path, file) in enumerate(zip(paths, files))}
+        self._splits = {name: sum(lengths) for name, lengths in card.shard_lengths().items()}
         self._identity = {"dataset": f"{card.name}:{card.version}", "content": card.digest_of(part.split)}
 
     def _source_keys(self, record_keys: ArrayLike) -> NDArray[np.int64]:
@@ -63,6 +64,10 @@ class SplitDataSource(SubsetDataSource):
                         f"got others, of {found[:16]}...; get a new copy of the file"
                     )
                 self._unseen.pop(number, None)
+
+    def splits(self) -> dict[str, int]:
+        """The records of each split of the data set."""
+        return dict(self._splits)
 
     def fingerprint(self) -> dict[str, Any]:
         """Name and version, the split, a digest of its files' checksums, and the slice."""

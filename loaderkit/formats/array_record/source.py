@@ -33,6 +33,7 @@ from loaderkit._storage.addresses import is_remote
 from loaderkit._storage.patterns import FilePart, file_parts
 from loaderkit.formats._index.find import find_blocks
 from loaderkit.formats.decoded import decoded_records
+from loaderkit.sources.has_card import HasCard
 from loaderkit.sources.sliced import sliced
 
 from .reader import open_reader, unreadable
@@ -59,7 +60,7 @@ class _File:
         return (self.path.rpartition("/")[2], self.nbytes, self.start, self.stop)
 
 
-class ArrayRecordDataSource(Closing):
+class ArrayRecordDataSource(HasCard, Closing):
     """The records (bytes, or the dicts that lk.write took) of ArrayRecord files, in the order of the files.
 
     Args:
@@ -228,6 +229,10 @@ class ArrayRecordDataSource(Closing):
         firsts = np.array([self._first_position(place) for place in range(len(self._files))])
         numbers = self._ends.searchsorted(keys, "right")
         return Origins.of_documents(keys).in_files(self.paths, numbers, keys + firsts[numbers])
+
+    def data_files(self) -> dict[str, int | None]:
+        """The files, and the bytes of each."""
+        return {file.path: file.nbytes for file in self._files}
 
     def fingerprint(self) -> dict[str, Any]:
         """Names without folders, sizes and parts of the files, and a hash of some records; no times.

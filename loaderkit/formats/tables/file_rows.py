@@ -81,6 +81,10 @@ class TableFileRows(TableRowsSource, Closing):
         rows = keys + self._offsets[chunks] + self._chunks.begins[chunks]
         return Origins.of_documents(keys).in_files(self._files.shown, self._chunks.files[chunks], rows)
 
+    def data_files(self) -> dict[str, int | None]:
+        """The files, and the bytes of each."""
+        return self._files.sizes()
+
     def fingerprint(self) -> dict[str, Any]:
         """The columns, and the identity of the files, without times, folders and addresses."""
         told = {"type": type(self).__name__, "records": len(self), "columns": self._told_columns()}

@@ -131,6 +131,10 @@ class TableFiles:
             f"{text}; " + (advice or "it is truncated or of another format: write it again")
         )
 
+    def sizes(self) -> dict[str, int | None]:
+        """The bytes of each, by name as it is shown."""
+        return dict(zip(self.shown, self._sizes))
+
     def told(self) -> dict[str, Any]:
         """What a fingerprint says of them: the same for copied files. `checksums` are those that their writer left."""
         names = [base_name(name) for name in self.shown]

@@ -12,6 +12,7 @@ from loaderkit._codecs.example_encoding import dtype_of
 from loaderkit._source.optional import ColumnsDifferError, lacking
 from loaderkit._source.record_key import check_key, check_keys
 from loaderkit.errors import DataFormatError
+from loaderkit.sources.has_card import HasCard
 from loaderkit.sources.sliced import sliced
 
 from .arrow_row_readers import RowReader, rows_of
@@ -139,7 +140,7 @@ def _shown(column: TableColumn) -> str:
     return column.text if column.description is None else f"{column.text}, {column.description}"
 
 
-class TableRowsSource:
+class TableRowsSource(HasCard):
     """The rows of a table as dicts. A subclass gives its chunks.
 
     Args:

@@ -15,6 +15,7 @@ from loaderkit._source.content import content_hash, sampled_keys
 from loaderkit._source.fingerprint import fingerprint_of
 from loaderkit._source.tables import library_names
 from loaderkit.sources.foreign_files import foreign_files
+from loaderkit.sources.has_card import file_sizes
 from loaderkit.sources.shared_arrays import SharedArrays
 
 from .chunk import TableChunk
@@ -113,6 +114,10 @@ class TableDataSource(TableRowsSource):
     def name(self, record_key: Any) -> str:
         """Which row, such as "table[17]"."""
         return f"table[{record_key}]"
+
+    def data_files(self) -> dict[str, int | None]:
+        """The files, and the bytes of each."""
+        return file_sizes(self._files)
 
     def fingerprint(self) -> dict[str, Any]:
         """The columns and a hash of some rows; of a data set of Hugging Face its own fingerprint."""

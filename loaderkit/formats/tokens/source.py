@@ -18,6 +18,7 @@ from loaderkit._source.origins import Origins
 from loaderkit._source.record_key import check_key, check_keys
 from loaderkit._storage.addresses import redacted
 from loaderkit._storage.open_ranges import FileAccess
+from loaderkit.sources.has_card import HasCard, file_sizes
 from loaderkit.sources.sliced import sliced
 
 from .documents import TokenDocuments, open_documents
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 _CHUNK_BYTES = 1 << 20  # of the documents that a ChunkSampler reads together
 
 
-class TokenDataSource:
+class TokenDataSource(HasCard):
     """Documents of tokens, one behind the other: record k is `{feature: tokens[offsets[k]:offsets[k + 1]]}`, read-only.
 
     Any number of files are one corpus, with the documents of the first file, then those of the next one. It is the same
@@ -267,6 +268,10 @@ class TokenDataSource:
         [[7, 8]]
         """
         return (self._tokens if column is None else self._columns[column].values).slices(begins, ends)
+
+    def data_files(self) -> dict[str, int | None]:
+        """The files, and the bytes of each."""
+        return file_sizes(self._names)
 
     def fingerprint(self) -> dict[str, Any]:
         """Number and dtype of documents and tokens, and a hash of some of them; the same wherever they lie.

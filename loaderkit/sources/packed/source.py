@@ -22,6 +22,7 @@ from loaderkit._source.origins import Origins, OriginsBelow, origins_of, records
 from loaderkit._source.protocol import holds_own_objects
 from loaderkit._source.record_key import check_key, check_keys, short_repr
 from loaderkit.sources.checked import require_methods
+from loaderkit.sources.has_card import HasCard
 from loaderkit.sources.shared_arrays import SharedColumns
 from loaderkit.sources.sliced import sliced
 
@@ -33,7 +34,7 @@ _CHECKED_DOCUMENTS = 1024  # of a token source, when the source is made; each is
 _SHOWN = 8  # documents in a row's name
 
 
-class PackedDataSource(CallAdvice, OriginsBelow):
+class PackedDataSource(CallAdvice, OriginsBelow, HasCard):
     """Rows of a packing plan: record k is `{f: (T,), f_segment_ids: (T,), f_positions: (T,)}`, T tokens.
 
     Segment ids (int32) number the documents of a row from 1, positions (int32) the tokens of each from 0; padding has

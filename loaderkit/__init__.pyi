@@ -56,6 +56,7 @@ from .sources.interleaved import interleave as interleave
 from .sources.mixed import mix as mix
 from .sources.random_split import k_fold as k_fold
 from .sources.random_split import random_split as random_split
+from .transforms import AsDict as AsDict
 from .transforms import AsTuple as AsTuple
 from .transforms import Batch as Batch
 from .transforms import Filter as Filter

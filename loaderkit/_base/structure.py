@@ -43,6 +43,11 @@ def kind_of(cls: Any) -> Kind:
     return "leaf"
 
 
+def kind_of_element(element: Any) -> Kind:
+    cls: Any = type(element)
+    return kind_of(cls)
+
+
 @lru_cache(maxsize=4096)
 def _field_names(cls: Any) -> tuple[str, ...]:
     if dataclasses.is_dataclass(cls):
@@ -146,6 +151,33 @@ def children_of(element: Any, kind: Kind) -> tuple[tuple[Any, ...], Iterable[Any
             names = _field_names(cls)
             return names, [getattr(element, name) for name in names]
     return (), ()
+
+
+def named_children(element: Any) -> dict[str, Any]:
+    """The values of an element by name: of a tuple by position; of a list, and of a leaf, it itself as "record".
+
+    >>> named_children({"x": 1}), named_children((1, 2)), named_children([1, 2])
+    ({'x': 1}, {'0': 1, '1': 2}, {'record': [1, 2]})
+    """
+    kind = kind_of_element(element)
+    if type(element) is list or kind in ("leaf", "nothing"):
+        return {"record": element}
+    return {str(key): value for key, value in zip(*children_of(element, kind))}
+
+
+def dict_advice(value: Any) -> str:
+    """What to write where a value isn't held as it is: the line that makes a dict of a container, for errors.
+
+    >>> dict_advice((7, 8))
+    "make it a dict: lk.AsDict('a', 'b').map(...), for all records lk.MapDataSource(source, lk.AsDict('a', 'b').map)"
+    """
+    kind = kind_of_element(value)
+    most = "abcdefgh"  # names of values that are written out
+    if kind not in ("sequence", "namedtuple", "fields") or (kind == "sequence" and len(value) > len(most)):
+        return "convert it by a Map, or a generator, before"
+    names = map(repr, most[: len(value)]) if kind == "sequence" else ()
+    line = f"lk.AsDict({', '.join(names)}).map"
+    return f"make it a dict: {line}(...), for all records lk.MapDataSource(source, {line})"
 
 
 @lru_cache(maxsize=4096)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from loaderkit._base.extras import missing_library
+from loaderkit._base.structure import dict_advice
 
 from .example_encoding import (
     NotAnExampleError,
@@ -46,7 +47,8 @@ def encode_record(record: Any) -> bytes:
     if type(record) is bytes:
         return _packed(record) if is_encoded(record) else record
     if type(record) is not dict:
-        raise TypeError(f"record: expected bytes or a dict, got {type(record).__name__}")
+        got = type(record).__name__
+        raise TypeError(f"record: expected bytes or a dict, got {got}; {dict_advice(record)}")
     try:
         return encode_example(record)
     except NotAnExampleError:
@@ -177,4 +179,4 @@ def _check_leaves(value: Any, path: str) -> None:
             got = f"{got} of dtype {value.dtype}"
     elif value is None or type(value) in (bytes, str, bool, int, float):
         return
-    raise TypeError(f"{path}: expected {_LEAVES}, got {got}; turn it into one of these first")
+    raise TypeError(f"{path}: expected {_LEAVES}, got {got}; {dict_advice(value)}")

@@ -6,13 +6,15 @@ import io
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from reprlib import repr as _short
 from typing import Any
 
 import numpy as np
 
 from loaderkit._base.numbers import at_least
 from loaderkit._base.system.optional_library import library
-from loaderkit._base.tree import flatten, paths
+from loaderkit._base.tree import flatten, unflatten
+from loaderkit.transforms.leaf import Place, leaf_at, names_of_leaves
 
 from .cards import Card, card_of, is_image
 from .contact_sheet import contact_sheet
@@ -92,35 +94,71 @@ def grid(
     )
 
 
-def show(batch: Any, *, number: int = SHOWN) -> Figure:
+def show(
+    batch: Any,
+    *,
+    number: int = SHOWN,
+    image: Place = None,
+    label: Place = None,
+    boxes: Place = None,
+    mask: Place = None,
+) -> Figure:
     """A figure of the records of a batch: pictures with their labels, boxes and masks, or their values as a table.
 
     Args:
         batch: a tree of arrays with as many rows each, or one record. The first leaf that is a picture is shown, with
             the boxes of a leaf "boxes" and the mask of a leaf "mask" on it.
         number: of records that are shown at most.
+        image, label, boxes, mask: the places of other leaves: a dict's key, a position, the name of a field, or a path
+            of these as a tuple. KeyError, IndexError or TypeError for one that isn't there.
 
     >>> show({"x": np.arange(2), "label": np.array(["a", "b"])})
     2 of 2 records
     0  a  x: 0
     1  b  x: 1
+    >>> show((np.arange(2), {"y": np.array(["a", "b"])}), label=(1, "y"))
+    2 of 2 records
+    0  a  0: 0
+    1  b  0: 1
     """
     leaves, structure = flatten(batch)
-    names = [path.strip("[]'.") or "record" for path in paths(structure)]
+    names = names_of_leaves(structure)
+    places = unflatten(structure, names)
+    given = {"image": image, "label": label, "boxes": boxes, "mask": mask}
+    chosen = {role: _name(role, leaf_at(places, key)) for role, key in given.items() if key is not None}
+    picture = chosen.pop("image", None)
     leaves = [np.asarray(leaf) if hasattr(leaf, "__array__") else leaf for leaf in leaves]
     lengths = {len(leaf) if isinstance(leaf, np.ndarray) and leaf.ndim else -1 for leaf in leaves}
     rows: Any = zip(*leaves) if len(lengths) == 1 and lengths != {-1} else [leaves]
     records = [dict(zip(names, row)) for row in rows]
     cards = []
     for place, record in enumerate(records[: at_least("number", number, 0)]):
-        pictures = [name for name, value in record.items() if name != "mask" and is_image(_pixels(value))]
-        cards.append(_card(place, record, pictures[0]) if pictures else card_of(place, record))
+        masks = chosen.get("mask", "mask")
+        found = [name for name, value in record.items() if name != masks and is_image(_pixels(value))]
+        shown = picture or next(iter(found), None)
+        cards.append(_card(place, record, shown, **chosen))
     return Figure(cards, f"{len(cards)} of {len(records)} records")
 
 
-def _card(place: int, record: dict[str, Any], picture: str) -> Card:
-    image, boxes, mask = (record.pop(name, None) for name in (picture, "boxes", "mask"))
-    return card_of(place, {picture: _drawn(image, boxes, mask), **record}, image_field=picture)
+def _name(role: str, name: Any) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"{role}: expected the place of one leaf, got one of {_short(name)}")
+    return name
+
+
+def _card(
+    place: int,
+    record: dict[str, Any],
+    picture: str | None,
+    *,
+    label: str | None = None,
+    boxes: str = "boxes",
+    mask: str = "mask",
+) -> Card:
+    if picture is not None:
+        image, corners, classes = (record.pop(name, None) for name in (picture, boxes, mask))
+        record = {picture: _drawn(image, corners, classes), **record}
+    return card_of(place, record, image_field=picture, label_field=label)
 
 
 def _drawn(picture: Any, boxes: Any, mask: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from loaderkit._base.size_text import size_text
+from loaderkit._base.structure import named_children
 from loaderkit._codecs.example import parse_example
 from loaderkit._codecs.scan import Malformed
 from loaderkit.formats.npy import array_place
@@ -22,15 +23,13 @@ _SHOWN_NUMBERS = 8  # of an array
 
 
 def fields_of(record: Any) -> dict[str, Any]:
-    """The values of a record by name; those of a tf.train.Example are its features, other records are one field.
+    """The values of a record by name, of a tuple by position; of a tf.train.Example its features; else it is one field.
 
     >>> fields_of({"cls": b"3"}), fields_of("a line")
     ({'cls': b'3'}, {'record': 'a line'})
     >>> fields_of(b"\\n\\x0c\\n\\n\\n\\x01x\\x12\\x05\\x1a\\x03\\n\\x01\\x07")
     {'x': 7}
     """
-    if isinstance(record, Mapping):
-        return {str(name): value for name, value in record.items()}
     if isinstance(record, bytes):
         try:
             features = parse_example(record)
@@ -38,7 +37,7 @@ def fields_of(record: Any) -> dict[str, Any]:
             features = {}
         if features and all(features):  # bytes that aren't an Example may have an entry without a name
             return {name: _alone(values) for name, values in features.items()}
-    return {"record": record}
+    return named_children(record)
 
 
 def _alone(values: Any) -> Any:
@@ -142,7 +141,7 @@ def named_field(record: Any, name: str, opened: OpenedSource, key: int) -> Any:
     """
     found = field_value(record, name)
     if found is MISSING:
-        has = ", ".join(map(str, record)) if isinstance(record, dict) else type(record).__name__
+        has = ", ".join(named_children(record))
         raise UsageError(
             f"--field: expected a field of {opened.location(key)}, which has {has}, got {name!r}"
         )
@@ -150,7 +149,7 @@ def named_field(record: Any, name: str, opened: OpenedSource, key: int) -> Any:
 
 
 def field_value(record: Any, name: str, missing: Any = MISSING) -> Any:
-    """The value of a field: by its whole name, or by a path through JSON and dicts.
+    """The value of a field: by its whole name, or by a path through JSON, dicts, tuples, lists and fields of objects.
 
     >>> (
     ...     field_value({"json": b'{"a": {"b": 3}}', "seg.png": b"."}, "json.a.b"),
@@ -158,16 +157,17 @@ def field_value(record: Any, name: str, missing: Any = MISSING) -> Any:
     ... )
     (3, 1)
     """
-    if isinstance(record, dict) and name in record:
-        return record[name]
+    fields = named_children(record)
+    if isinstance(record, list):
+        fields |= named_children(tuple(record))
+    if name in fields:
+        return fields[name]
     first, dot, rest = name.partition(".")
     while dot:
-        if isinstance(record, dict) and first in record:
-            return field_value(_parsed(record[first]), rest, missing)
+        if first in fields:
+            return field_value(_parsed(fields[first]), rest, missing)
         more, dot, rest = rest.partition(".")
         first = f"{first}.{more}"
-    if name == "record" and not isinstance(record, dict):
-        return record
     return missing
 
 

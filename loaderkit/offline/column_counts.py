@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 
 from loaderkit._base.numbers import at_least
+from loaderkit._base.structure import named_children
 from loaderkit._base.system.progress_bar import progress_bar
 from loaderkit._loader.one_pass import one_pass
 from loaderkit._order.mixing import fold
 from loaderkit.sources.checked import check_source
 from loaderkit.transforms.base import Batch
+from loaderkit.transforms.leaf import Place, leaf_at, name_of
 
 BATCH = 256  # records of an element of the loader
 # Of a column, kept for exact quantiles; beyond it a sample, chosen by a hash of each place.
@@ -29,7 +31,7 @@ MOST_TERMS = 1 << 20  # distinct words of a column
 
 def column_stats(
     source: Any,
-    columns: Sequence[str] | None = None,
+    columns: Sequence[Place] | None = None,
     *,
     quantiles: int = 4,
     vocabulary: int = 0,
@@ -44,8 +46,10 @@ def column_stats(
     `features.Numeric.from_stats` and the like take the result.
 
     Args:
-        source: any data source of dicts; of tuples the columns are "0", "1" and so on, of other records it is "record".
-        columns: their names; all of the first record if not given.
+        source: any data source. The columns are the values of dicts, tuples ("0", "1" and so on), named tuples and
+            objects with fields; of other records it is "record".
+        columns: their names, or the places of leaves: a position, or a path such as ("inputs", 0), of which the column
+            is "inputs.0". All of each record if not given.
         quantiles: in how many parts of equal size they cut the values, 2 or more; the least and the greatest value are
             the first and the last. Exact up to 2**20 values. Beyond that of a sample of at least 2**19 values, chosen
             by a hash of their places: the share of values below a quantile is then off by 0.003 or less, but for once
@@ -73,29 +77,31 @@ def column_stats(
     with loader, closing(iter(loader)) as batches, progress_bar("records", len(source)) as advance:
         for batch in batches:
             for record in batch:
-                fields = _fields_of(record)
-                names = fields if columns is None else columns
-                for name in names:
+                fields = named_children(record)
+                if columns is not None:
+                    fields = {name_of(key): _value(record, fields, key, records == 0) for key in columns}
+                for name, value in fields.items():
                     if name not in found:
-                        if columns is not None and records == 0 and name not in fields:
-                            raise ValueError(
-                                f"columns: expected some of {', '.join(map(repr, fields))}, got {name!r}"
-                            )
                         found[name] = ColumnStats(name, vocabulary, before=records)
-                    found[name].add(fields.get(name))
+                    found[name].add(value)
                 records += 1
-                for name in found.keys() - names if columns is None and len(found) > len(names) else ():
+                for name in found.keys() - fields if len(found) > len(fields) else ():
                     found[name].add(None)
             advance(len(batch))
     return {"records": records, "columns": {name: column.result(quantiles) for name, column in found.items()}}
 
 
-def _fields_of(record: Any) -> dict[str, Any]:
-    if isinstance(record, dict):
-        return record
-    if isinstance(record, tuple):
-        return {str(place): value for place, value in enumerate(record)}
-    return {"record": record}
+def _value(record: Any, fields: dict[str, Any], key: Place, first: bool) -> Any:
+    """The value of a column; None in a record without it, but in the first one an error."""
+    if key in fields:
+        return fields[key]
+    try:
+        return leaf_at(record, key)
+    except (KeyError, IndexError, TypeError):
+        if first:
+            known = ", ".join(map(repr, fields))
+            raise ValueError(f"columns: expected some of {known}, got {key!r}") from None
+    return None
 
 
 class ColumnStats:

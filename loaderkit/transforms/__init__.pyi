@@ -1,6 +1,7 @@
 from . import decode as decode
 from . import features as features
 from . import image as image
+from .as_dict import AsDict as AsDict
 from .as_tuple import AsTuple as AsTuple
 from .base import Batch as Batch
 from .base import Filter as Filter

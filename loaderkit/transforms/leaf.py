@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._base.structure import Kind, children_of, kind_of
+from loaderkit._base.structure import Structure, children_of, kind_of, kind_of_element
 
 # A key of the dict; a position in the tuple or list, from 0 or backwards from -1; the name of a field of the named
 # tuple, or of the instance of a dataclass or attrs; a path of these, from the outermost, as a tuple; None where the
@@ -40,6 +40,19 @@ def name_of(place: Place) -> str:
     return ".".join(map(name_of, place)) if isinstance(place, tuple) else str(place)
 
 
+def names_of_leaves(structure: Structure, before: tuple[Any, ...] = ()) -> list[str]:
+    """The places of all leaves as text, in their order; "record" where the element is the leaf.
+
+    >>> from loaderkit._base.structure import structure_of
+    >>> names_of_leaves(structure_of({"inputs": (1, 2), "y": 3})), names_of_leaves(structure_of(1))
+    (['inputs.0', 'inputs.1', 'y'], ['record'])
+    """
+    if structure.container is None:
+        return [name_of(before) or "record"]
+    inside = zip(structure.keys, structure.children)
+    return [name for key, child in inside for name in names_of_leaves(child, (*before, key))]
+
+
 def leaf_at(element: Any, key: Place) -> Any:
     """The value at a place; KeyError, IndexError or TypeError, by the container, where there is none.
 
@@ -52,7 +65,7 @@ def leaf_at(element: Any, key: Place) -> Any:
     first, rest = _steps(element, key)
     if rest:
         return leaf_at(leaf_at(element, first), rest)
-    match _kind(element):
+    match kind_of_element(element):
         case _ if first is None:
             _itself(element)
             return element
@@ -157,14 +170,9 @@ def array_at(element: Any, key: Place) -> np.ndarray:
     return leaf
 
 
-def _kind(element: Any) -> Kind:
-    cls: Any = type(element)
-    return kind_of(cls)
-
-
 def _steps(element: Any, key: Place) -> tuple[Any, tuple[Any, ...]]:
     """The first step of a path, and the others."""
-    if isinstance(key, tuple) and key and not (_kind(element) == "dict" and key in element):
+    if isinstance(key, tuple) and key and not (kind_of_element(element) == "dict" and key in element):
         return (key[0], key[1:]) if len(key) > 1 else _steps(element, key[0])
     return key, ()
 
@@ -180,7 +188,7 @@ def _position(element: Any, key: Place, more: int = 0) -> int:
 
 def _field(element: Any, key: Place) -> str:
     """The name of a field; of a named tuple by its position too."""
-    names, _ = children_of(element, _kind(element))
+    names, _ = children_of(element, kind_of_element(element))
     if key in names:
         return str(key)
     if hasattr(element, "_fields") and isinstance(key, int | np.integer):
@@ -189,7 +197,7 @@ def _field(element: Any, key: Place) -> str:
 
 
 def _itself(element: Any) -> None:
-    if _kind(element) not in ("leaf", "nothing"):
+    if kind_of_element(element) not in ("leaf", "nothing"):
         raise TypeError(f"key: expected the place of a leaf in {described(element)}, got None; give key=...")
 
 
@@ -203,7 +211,7 @@ def described(element: Any) -> str:
     >>> described({"x": 1}), described((1, 2)), described(3)
     ("a dict with the keys ['x']", 'a tuple with the positions 0 to 1', 'int itself; leave the key out')
     """
-    name, kind = type(element).__name__, _kind(element)
+    name, kind = type(element).__name__, kind_of_element(element)
     names, _ = children_of(element, kind)
     if kind in ("leaf", "nothing"):
         return f"{name} itself; leave the key out"

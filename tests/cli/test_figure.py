@@ -81,6 +81,22 @@ def test_a_batch_is_shown_with_its_labels():
     assert (shown(figure) != 200).any() and str(figure) == "1 of 1 records\n0  3"
 
 
+def test_leaves_are_shown_by_their_places():
+    """Of tuples and objects: another picture, its label, boxes and mask, by position or path."""
+    mask, boxes = np.zeros((3, 8, 8), np.uint8), np.zeros((3, 1, 4))
+    mask[0, 4:], boxes[1, 0] = 1, (1, 1, 5, 5)
+    batch = (PICTURES, {"crop": PICTURES // 2, "name": np.array(["a", "b", "c"])}, boxes, mask)
+    figure = lk.show(batch, image=(1, "crop"), label=(1, "name"), boxes=2, mask=-1)
+    assert str(figure).splitlines()[1].startswith("0  a  0: ")
+    assert shown(figure, 0)[0].max() == 100 and (shown(figure, 0)[4:] != 100).any()
+    assert (shown(figure, 1) != 100).any() and (shown(figure, 2) == 100).all()
+    assert str(lk.show({"x": (np.arange(2), [np.ones(2)])})).splitlines()[1] == "0  x.0: 0  x.1.0: 1.0"
+    with pytest.raises(KeyError, match="leaf 'y': expected a place in the element"):
+        lk.show({"x": np.arange(2)}, label="y")
+    with pytest.raises(TypeError, match="label: expected the place of one leaf"):
+        lk.show(batch, label=1)
+
+
 def test_without_a_picture_it_is_a_table():
     """As text, and as a page in a notebook."""
     figure = lk.show({"tokens": np.arange(6).reshape(2, 3)})

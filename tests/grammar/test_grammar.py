@@ -364,7 +364,9 @@ NOT_DRAWN = {
     **dict.fromkeys(
         ("Sampler", "RandomAccessDataSource", "Transformation"), "contracts: Own, Damaged and Op keep them"
     ),
-    **dict.fromkeys(("AsTuple", "decode", "features"), "each is a Map, of records with certain fields"),
+    **dict.fromkeys(
+        ("AsDict", "AsTuple", "decode", "features"), "each is a Map, of records with certain fields"
+    ),
     **dict.fromkeys(
         ("column_stats", "filtered", "measure", "read_array", "read_labels"), "run before a pipeline"
     ),

@@ -1,6 +1,7 @@
 """`lk.offline.column_stats` and `loaderkit inspect --values`: beside numpy, the same bits for any workers."""
 
 import json
+from collections import namedtuple
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ from hypothesis.extra.numpy import arrays
 import loaderkit as lk
 from loaderkit.cli import main
 from loaderkit.offline import column_counts as module
+
+Pair = namedtuple("Pair", "x y")
 
 
 @given(st.lists(arrays(np.float64, st.integers(1, 5), elements=st.floats(-1e6, 1e6)), min_size=1, max_size=9))
@@ -103,6 +106,21 @@ def test_columns_that_come_and_go():
     assert (found["a"]["count"], found["a"]["missing"]) == (2, 1)
     assert (found["b"]["count"], found["b"]["missing"]) == (2, 1)
     assert lk.offline.column_stats([1.0, 2.0])["columns"]["record"]["mean"] == 1.5
+
+
+def test_columns_of_any_element():
+    """Of tuples, named tuples and objects without being told; by places, whose names features find again."""
+    for element in (lambda a, b: (a, b), Pair, lambda a, b: {"0": a, "1": b}):
+        found = lk.offline.column_stats([element(k, k % 2) for k in range(10)])["columns"]
+        assert [column["mean"] for column in found.values()] == [4.5, 0.5]
+    rows = [({"x": float(k)}, [k, 7]) for k in range(4)] + [({}, None)]
+    found = lk.offline.column_stats(rows, [(0, "x"), (1, -1), 1])
+    assert [*found["columns"]] == ["0.x", "1.-1", "1"]
+    assert [column["missing"] for column in found["columns"].values()] == [1, 1, 1]
+    scaled = lk.features.Numeric.from_stats(found, (0, "x")).map(rows[0])
+    assert scaled[0]["x"] == np.float32(-1.5 / np.std(range(4))) and scaled[1] == [0, 7]
+    with pytest.raises(ValueError, match=r"columns: expected some of '0', '1', got \(0, 'y'\)"):
+        lk.offline.column_stats(rows, [(0, "y")])
 
 
 def test_arguments_that_cannot_be():

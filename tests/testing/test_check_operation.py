@@ -362,6 +362,7 @@ OWN: dict[str, tuple[Any, list[Any]]] = {
     "Normalize floats": (image.Normalize((0.5, 0.5, 0.5), (0.2, 0.2, 0.2), **KEY), FLOATS),
     "HWCToCHW": (image.HWCToCHW(**KEY), PIXELS),
     "AsTuple": (lk.AsTuple("png;jpg", "cls"), FIELDS),
+    "AsDict": (lk.AsDict(x=0, y=(1, "y")), [(1, {"y": 2}), (3, {"y": 4})]),
     "ByExtension": (lk.decode.ByExtension("rgb8"), FIELDS),
     "Example": (lk.decode.Example({"x": np.int64}), [EXAMPLE]),
     "Numeric": (lk.features.Numeric("age", mean=40, std=10, default=3), COLUMNS),

@@ -5,6 +5,7 @@ import io
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Self
 
+from loaderkit._base.structure import dict_advice
 from loaderkit._base.system.limits import above_standard
 from loaderkit._codecs.record_codec import encode_record
 
@@ -79,7 +80,8 @@ class RecordBytes:
     def of(cls, first: Any) -> Self:
         """The encoder for records like this one; TypeError where it is neither bytes nor a dict."""
         if type(first) not in (bytes, dict):
-            raise TypeError(f"record: expected bytes or a dict, got {type(first).__name__}")
+            got = type(first).__name__
+            raise TypeError(f"record: expected bytes or a dict, got {got}; {dict_advice(first)}")
         return cls(type(first))
 
     def encode(self, record: Any, number: int) -> bytes:

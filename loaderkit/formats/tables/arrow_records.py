@@ -83,7 +83,7 @@ def as_stored(value: Any, description: Description, path: str = "") -> Any:
     if value is None:
         return None
     if kind == "any":
-        return encode_record({"value": value})
+        return _encoded(value, path)
     if kind == "dict":
         fields = description["fields"]
         if type(value) is not dict or [*value] != [*fields]:
@@ -115,6 +115,13 @@ def as_stored(value: Any, description: Description, path: str = "") -> Any:
                 "write bytes, or text.encode(errors='replace').decode()"
             ) from None
     return value
+
+
+def _encoded(value: Any, path: str) -> bytes:
+    try:
+        return encode_record({"value": value})
+    except TypeError as error:
+        raise TypeError(str(error).replace("record['value']", f"record{path}")) from None
 
 
 def _describe_array(array: Any) -> Description:

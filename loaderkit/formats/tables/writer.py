@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
+from loaderkit._base.structure import dict_advice
 from loaderkit._base.system.optional_library import library
 from loaderkit.formats._writing.byte_file import new_file
 from loaderkit.formats._writing.write_format import RecordEncoder, ShardWriter
@@ -36,7 +37,8 @@ class TableRowEncoder:
     def of(cls, first: Any) -> Self:
         """The encoder for records like this one; TypeError where it is neither bytes nor a dict."""
         if type(first) not in (bytes, dict):
-            raise TypeError(f"record: expected bytes or a dict, got {type(first).__name__}")
+            got = type(first).__name__
+            raise TypeError(f"record: expected bytes or a dict, got {got}; {dict_advice(first)}")
         encoder = cls(describe(first))
         encoder.encode(first, 0)  # a leaf that can't be written is a TypeError here
         return encoder

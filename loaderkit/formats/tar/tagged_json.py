@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from loaderkit._base.structure import dict_advice
 from loaderkit.formats.npy import decoded_array, encoded_array
 
 TAG = "__loaderkit__"
@@ -65,7 +66,7 @@ def _tagged(value: Any) -> Any:
         return {TAG: "bytes", "base64": base64.b64encode(value).decode()}
     raise TypeError(
         f"expected bytes, str, bool, int, float, None, a numpy array or scalar, or a dict, list or tuple of these, got "
-        f"{kind.__name__}"
+        f"{kind.__name__}; {dict_advice(value)}"
     )
 
 

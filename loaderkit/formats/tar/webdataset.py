@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from loaderkit._base.numbers import at_least
+from loaderkit._base.structure import dict_advice
 from loaderkit._base.system.optional_library import library
 from loaderkit.formats._writing.write_format import RecordEncoder, ShardWriter
 from loaderkit.formats.npy import encoded_array
@@ -50,7 +51,8 @@ class WebDatasetEncoder:
         """
         names = record_names(record)
         if names is None:
-            raise ValueError(f"expected a dict with a value for each extension, got {type(record).__name__}")
+            got = f"{type(record).__name__}; {dict_advice(record)}"
+            raise ValueError(f"expected a dict with a value for each extension, got {got}")
         values = sorted((stored_name(name), self._encoded(name, record[name])) for name in names)
         for (one, _), (other, _) in pairwise(values):
             if one == other:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from loaderkit._base.structure import dict_advice
 from loaderkit._codecs.example_encoding import NotAnExampleError, array_bytes, array_of, dtype_of, dtype_text
 from loaderkit._codecs.scan import Malformed
 
@@ -91,7 +92,8 @@ def _tagged(value: Any, path: str) -> tuple[Any, bool]:
             return {_TAG: ["array", dtype, list(value.shape), _text(array_bytes(value))]}, True
         return {_TAG: ["scalar", dtype, [], _text(array_bytes(np.asarray(value)))]}, True
     raise TypeError(
-        f"{path}: expected JSON values, bytes, tuples, numpy arrays and scalars, got {kind.__name__}; convert it first"
+        f"{path}: expected JSON values, bytes, tuples, numpy arrays and scalars, got {kind.__name__}; "
+        f"{dict_advice(value)}"
     )
 
 

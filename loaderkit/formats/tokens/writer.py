@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._base.block_checksums import BlockChecksums
+from loaderkit._base.structure import dict_advice
 from loaderkit.formats._writing.byte_file import ByteFile
 from loaderkit.formats._writing.write_format import RecordEncoder, ShardWriter
 
@@ -94,7 +95,8 @@ class TokenDocument:
     def of(cls, first: Any) -> Self:
         """The encoder for records like this one; TypeError where it isn't such a dict."""
         if type(first) is not dict or not first or (len(first) > 1 and TOKENS not in first):
-            got = f"one of {[*first]}" if type(first) is dict else f"a {type(first).__name__}"
+            other = f"a {type(first).__name__}; {dict_advice(first)}"
+            got = f"one of {[*first]}" if type(first) is dict else other
             raise TypeError(
                 "record: expected a dict of one array of integers, such as {'tokens': ids}, which has this name where "
                 f"other values are beside it, got {got}"

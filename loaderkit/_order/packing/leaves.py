@@ -189,8 +189,8 @@ class FeatureLeaves:
             shapes[leaf] = dtype, shape
             lines = -(-math.prod(shape) * dtype.itemsize // _ALIGNMENT)
             places.append(places[-1] + lines * _ALIGNMENT)
-        # One allocation: of several sizes glibc gives freed ones back to the system, which zeroes their pages anew: half
-        # the time of a batch with targets.
+        # One allocation: of several sizes glibc gives freed ones back to the system, which zeroes their pages anew:
+        # half the time of a batch with targets.
         block = np.empty(places[-1], np.uint8)
         return {
             leaf: np.ndarray(shape, dtype, block, place)

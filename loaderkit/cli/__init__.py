@@ -7,7 +7,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from loaderkit._base.version import __version__
 from loaderkit.errors import ClusterError
@@ -29,6 +29,13 @@ COMMANDS = {
     "doctor": "whether this machine has what loaders need",
     "demo": "train on handwritten digits, kill the training in the middle of an epoch, resume it exactly",
 }
+
+
+class _Parser(argparse.ArgumentParser):
+    """One whose errors are a line, which a long usage would hide; `--help` has the usage."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(int(ExitStatus.USAGE), f"{self.prog}: {message}; `{self.prog} --help` says what it takes\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -58,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(given: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="loaderkit", description="A deterministic data loader for JAX.")
+    parser = _Parser(prog="loaderkit", description="A deterministic data loader for JAX.")
     parser.add_argument("--version", action="version", version=f"loaderkit {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     parsers = {name: commands.add_parser(name, help=text) for name, text in COMMANDS.items()}
@@ -87,7 +94,6 @@ def _run(given: list[str]) -> int:
         out = Output(as_json=getattr(parsed, "json", False))
         return int(command.run(parsed, out) or ExitStatus.DONE)
     except (UsageError, ImportError) as error:
-        parsers[name].print_usage(sys.stderr)
         _say(name, error)
         return int(ExitStatus.USAGE)
     except BrokenPipeError:

@@ -19,7 +19,7 @@ from loaderkit.formats import registry
 from loaderkit.formats._writing.dropped import list_path, records_in_list
 from loaderkit.formats._writing.shard_function import unchanged
 from loaderkit.formats._writing.write_format import WriteFormat, write_format
-from loaderkit.formats.map_shards import map_shards
+from loaderkit.formats.map_shards import finished_files, map_shards
 from loaderkit.formats.tar.unpacking import unpacked_parts
 from loaderkit.formats.write import write
 from loaderkit.interop.tokenizers import Encode
@@ -40,7 +40,7 @@ from .write_output import check_new, check_records, data_errors, format_of_targe
 HELP = """
 Write the records of SRC, which are one set, into one file or a folder of files: in another format, another order,
 through a function, or as tokens. Keys, fields and types are kept, and the files are the same for any -p. A run that was
-killed goes on with the files of a folder that it had finished.
+killed goes on with the files of a folder that it had finished; one that is finished has nothing to do.
 
 SRC...
 DST  a new file such as x.tar, or a new folder of files; - writes to stdout
@@ -121,9 +121,12 @@ def run(options: argparse.Namespace, out: Output) -> None:
             return
         form = _target_format(options, "tokens" if options.tokenizer else opened.format)
         if not _is_file(options):
-            check_new(options.dst, overwrite=options.overwrite, kind="folder")
-            files = _write_folder(options, source, function, form)
-            _report(options, out, form, len(source), files, None)
+            files = _finished(options, source, function, form)
+            is_finished = files is not None
+            if files is None:
+                check_new(options.dst, overwrite=options.overwrite, kind="folder")
+                files = _write_folder(options, source, function, form)
+            _report(options, out, form, len(source), files, None, is_finished=is_finished)
             return
         check_records(source)
         if function is unchanged:
@@ -194,6 +197,18 @@ def _ordered(options: argparse.Namespace, opened: OpenedSource, source: Any, out
     return SubsetDataSource(source, keys[: options.number])
 
 
+def _finished(
+    options: argparse.Namespace, source: Any, function: Callable[[Any], Any], form: WriteFormat
+) -> int | None:
+    """How many files an earlier run of this command line has finished; None where there is anything else."""
+    has_list = os.path.lexists(list_path(options.dst))
+    if options.overwrite or options.shard_bytes is not None or has_list != (options.on_error == "drop"):
+        return None
+    with data_errors():
+        found = finished_files(function, source, options.dst, format_name=form.name, shards=options.shards)
+    return None if found is None else len(found)
+
+
 def _write_folder(
     options: argparse.Namespace, source: Any, function: Callable[[Any], Any], form: WriteFormat
 ) -> int:
@@ -208,15 +223,27 @@ def _write_folder(
 
 
 def _report(
-    options: argparse.Namespace, out: Output, form: WriteFormat, read: int, files: int, written: int | None
+    options: argparse.Namespace,
+    out: Output,
+    form: WriteFormat,
+    read: int,
+    files: int,
+    written: int | None,
+    *,
+    is_finished: bool = False,
 ) -> None:
-    """Prints what was written, unless stdout has the data. written: records of one file."""
+    """Prints what was written, unless stdout has the data.
+
+    written: records of one file. is_finished: whether an earlier run has written all.
+    """
     if options.dst != PIPE:
         found = {} if written is None else {"records": written, "bytes": os.path.getsize(options.dst)}
         dropped = records_in_list(list_path(options.dst)) if options.on_error == "drop" else 0
         facts = {"output": options.dst, "format": form.name, "files": files, "records_read": read}
-        out.document({**facts, **found, **({"dropped": dropped} if dropped else {})})
+        told = {**({"dropped": dropped} if dropped else {}), **({"finished": True} if is_finished else {})}
+        out.document({**facts, **found, **told})
         shown = f"{counted(read, 'record')} read, {counted(files, 'file')} written"
+        shown = f"nothing to do, an earlier run is finished: {shown}" if is_finished else shown
         shown += f", {dropped} dropped: {shown_name(list_path(options.dst))} lists them" if dropped else ""
         out.text(f"{shown_name(options.dst)}: {shown}")
 

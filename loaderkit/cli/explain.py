@@ -6,7 +6,7 @@ import runpy
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any, NoReturn
 
@@ -54,6 +54,10 @@ examples:
 """
 
 
+# What to write where the command knows no training step.
+_STEP = "name a function that returns `loader, step`, where step(batch) trains, or write print(loader.explain(step))"
+
+
 def run(options: argparse.Namespace, out: Output) -> None:
     """Measures, or names the records of a step, and prints."""
     check_pairs(options, {"document": ["corpus", "until"], "seen": ["to"]}, {})
@@ -74,6 +78,8 @@ def _print(options: argparse.Namespace, out: Output, loader: DataLoader[Any], st
     try:
         with loader:
             said = loader.explain(step, seconds=SECONDS if options.seconds is None else options.seconds)
+            if step is None:
+                said = replace(said, lacking=_STEP)
     except (ValueError, TypeError) as error:
         raise UsageError(str(error)) from error
     out.document(said.to_json())
@@ -240,6 +246,7 @@ def _of_function(name: str) -> tuple[DataLoader[Any], Any]:
     loader, step = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
     if not isinstance(loader, DataLoader):
         raise UsageError(
-            f"MODULE:FUNCTION: expected one that returns a loader, got a {type(loader).__name__}"
+            f"MODULE:FUNCTION: expected one that returns a loader, got a {type(loader).__name__}; end it with "
+            "`return loader`, or `return loader, step`"
         )
     return loader, step

@@ -19,6 +19,7 @@ from loaderkit.transforms.leaf import Place, leaf_at, names_of_leaves
 from .cards import Card, card_of, is_image
 from .contact_sheet import contact_sheet
 from .html_page import html_page
+from .packed_documents import is_packed_row, with_documents
 
 _COLORS = ("#ff4040", "#40a0ff", "#40c860", "#ffb020")  # of boxes and of a mask's classes, in turns
 SHOWN = 64  # records
@@ -102,6 +103,7 @@ def show(
     label: Place = None,
     boxes: Place = None,
     mask: Place = None,
+    tokenizer: Any = None,
 ) -> Figure:
     """A figure of the records of a batch: pictures with their labels, boxes and masks, or their values as a table.
 
@@ -111,6 +113,8 @@ def show(
         number: of records that are shown at most.
         image, label, boxes, mask: the places of other leaves: a dict's key, a position, the name of a field, or a path
             of these as a tuple. KeyError, IndexError or TypeError for one that isn't there.
+        tokenizer: with a method `decode(ids)`, as those of tokenizers, transformers and SentencePiece have: shows the
+            documents of packed rows as texts. Without it they are shown as tokens, one document after the other.
 
     >>> show({"x": np.arange(2), "label": np.array(["a", "b"])})
     2 of 2 records
@@ -129,10 +133,14 @@ def show(
     picture = chosen.pop("image", None)
     leaves = [np.asarray(leaf) if hasattr(leaf, "__array__") else leaf for leaf in leaves]
     lengths = {len(leaf) if isinstance(leaf, np.ndarray) and leaf.ndim else -1 for leaf in leaves}
-    rows: Any = zip(*leaves) if len(lengths) == 1 and lengths != {-1} else [leaves]
+    is_batch = len(lengths) == 1 and lengths != {-1} and not is_packed_row(dict(zip(names, leaves)))
+    rows: Any = zip(*leaves) if is_batch else [leaves]
     records = [dict(zip(names, row)) for row in rows]
+    if tokenizer is not None and not callable(getattr(tokenizer, "decode", None)):
+        raise TypeError(f"tokenizer: expected one with a method decode(ids), or None, got {tokenizer!r:.80}")
     cards = []
-    for place, record in enumerate(records[: at_least("number", number, 0)]):
+    for place, row in enumerate(records[: at_least("number", number, 0)]):
+        record = with_documents(row, None if tokenizer is None else tokenizer.decode)
         masks = chosen.get("mask", "mask")
         found = [name for name, value in record.items() if name != masks and is_image(_pixels(value))]
         shown = picture or next(iter(found), None)

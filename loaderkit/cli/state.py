@@ -184,14 +184,44 @@ def _show(saved: SavedState, options: argparse.Namespace, out: Output) -> None:
     facts = facts_of(saved.state())
     out.document({"files": list(map(str, saved.files)), **facts})
     out.text(str(saved.files[0]), style="bold")
-    out.facts([(name, _text(value)) for name, value in facts.items() if value is not None])
+    rows: list[tuple[str, str]] = []
+    for name, value in facts.items():
+        if value is not None:
+            rows += zip([name, *[""] * len(lines := _lines(name, value))], map(_text, lines))
+    out.facts(rows)
+
+
+def _lines(name: str, value: Any) -> list[Any]:
+    """A fact as what is on lines of its own: the items of a list, and of what has several values each."""
+    if name == "segments":
+        places = ["" if index is None else f" at index {index:,}" for _, index, _ in value]
+        return [
+            f"{stride:,} records a step from step {step:,} on{place}"
+            for (step, _, stride), place in zip(value, places)
+        ]
+    if isinstance(value, list):
+        return value or ["none"]
+    if isinstance(value, dict) and any(isinstance(each, dict | list) for each in value.values()):
+        return [f"{key}: {_text(each)}" for key, each in value.items()]
+    return [value]
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, int):
-        return f"{value:,}"
-    text = json.dumps(value)
+    text = _written(value)
     return text if len(text) <= _MOST else text[:_MOST] + " ..."
+
+
+def _written(value: Any, *, inside: bool = False) -> str:
+    """JSON as a user would write it: a list as its items, an object as pairs."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        text = ", ".join(f"{name}={_written(each, inside=True)}" for name, each in value.items())
+    elif isinstance(value, list):
+        text = ", ".join(_written(each, inside=True) for each in value)
+    else:
+        return json.dumps(value) if isinstance(value, bool | float | None) else f"{value:,}"
+    return f"({text})" if inside else text
 
 
 def _diff(saved: SavedState, options: argparse.Namespace, out: Output) -> ExitStatus | None:

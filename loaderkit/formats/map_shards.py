@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from loaderkit._base.numbers import at_least
+from loaderkit._base.system.made_folder import Made
 from loaderkit._base.system.whole_file import whole_file
 from loaderkit._storage.addresses import is_remote, redacted
 from loaderkit.sources.checked import check_source
@@ -135,6 +136,25 @@ def map_shards(
                 file.write(json.dumps(result, allow_nan=False).encode())
         written = place.finish(made, names, dropped_of(results) if drop else None)
         return result if write_format is None else written
+
+
+def finished_files(
+    function: Callable[[Any], Any], source: Any, path: str, *, format_name: str, shards: int | None
+) -> list[str] | None:
+    """The files of a folder that `map_shards` of these arguments has finished; None where it is of anything else.
+
+    Args:
+        function, source, path, shards: as `map_shards` takes them.
+        format_name: of the files.
+    """
+    made = Made.read(path) if os.path.isdir(path) else None
+    if made is None or made.files is None or not all(made.owns(path, name) for name in made.files):
+        return None
+    functions, count = {"function": function, "reduce": None}, shard_count(shards, len(source))
+    asked = made_of_format(source, functions, format_name, version=None, per="record", shards=count)
+    # Where a part of the function isn't compared, an edit of it wouldn't be noticed.
+    is_same = made.asked == asked and not asked["function"]["not compared"]
+    return [os.path.join(path, name) for name in made.files] if is_same else None
 
 
 def _check(function: Any, path: Any, per: Any, reduce: Any, on_record_error: Any) -> None:

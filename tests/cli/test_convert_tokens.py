@@ -108,6 +108,45 @@ def test_a_command_that_was_killed_goes_on_with_its_tokenizer(loaderkit, texts):
     assert contents(texts / "new") == whole["other"]
 
 
+def test_a_command_that_is_finished_has_nothing_to_do(loaderkit, texts):
+    """As a job that a cluster queues again: status 0, the files untouched. Whatever differs is an error as before."""
+    how = ["--shards", "3", "--append", "<eos>", "--tokenizer"]
+    command = ["convert", "texts.jsonl", "out", *how, "tokenizer.json"]
+    assert loaderkit(*command).status == 0
+    before = {path.name: (path.stat().st_ino, path.read_bytes()) for path in (texts / "out").iterdir()}
+    again = loaderkit(*command, "-p", "2")
+    assert again.status == 0 and "nothing to do, an earlier run is finished" in again.out
+    (said,) = loaderkit(*command, "--json").documents
+    assert said["finished"] is True and said["files"] == 3 and said["records_read"] == 151
+    assert {
+        path.name: (path.stat().st_ino, path.read_bytes()) for path in (texts / "out").iterdir()
+    } == before
+    for other in (
+        ["other.json"],
+        ["tokenizer.json", "--keep", "id"],
+        ["tokenizer.json", "--on-error", "drop"],
+    ):
+        refused = loaderkit(*command[:-1], *other)
+        assert refused.status == 2 and "--overwrite" in refused.err
+    assert loaderkit(*command[:4], "2", *command[5:]).status == 2
+    (first, *_) = sorted((texts / "out").glob("*.tokens"))
+    first.write_bytes(first.read_bytes()[:-1])
+    assert loaderkit(*command).status == 2
+    (texts / "texts.jsonl").write_text(json.dumps({"text": "another"}) + "\n")
+    assert loaderkit(*command).status == 2
+
+
+def test_a_finished_command_that_dropped_records_has_nothing_to_do(loaderkit, texts):
+    """It says again how many it dropped."""
+    with open("texts.jsonl", "a") as file:
+        file.write('{"body": "no text"}\n')
+    command = ["convert", "texts.jsonl", "out", "--tokenizer", "tokenizer.json", "--on-error", "drop"]
+    assert loaderkit(*command).status == 0
+    again = loaderkit(*command)
+    assert again.status == 0 and "nothing to do" in again.out and "1 dropped" in again.out
+    assert loaderkit(*command[:-2]).status == 2
+
+
 def test_records_that_fail_are_listed(loaderkit, texts):
     with open("texts.jsonl", "a") as file:
         file.write('{"body": "no text"}\n')

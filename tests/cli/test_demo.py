@@ -95,10 +95,11 @@ raise SystemExit(main(["demo"]))
     "arguments", [[], ["nonsense"], ["demo", "--epochs", "few"], ["demo", "--epochs", "3"]]
 )
 def test_a_wrong_command_says_what_is_known(arguments):
-    """A usage line on stderr and exit status 2."""
+    """One line on stderr, which names --help, and exit status 2."""
     shown = run(*arguments)
     assert shown.returncode == 2
-    assert shown.stderr.startswith("usage: loaderkit")
+    assert shown.stderr.startswith("loaderkit") and "--help" in shown.stderr
+    assert shown.stderr.count("\n") == 1
 
 
 def test_the_version_is_the_packages():

@@ -116,3 +116,30 @@ def test_bad_input_is_named():
         lk.grid(PICTURES, boxes=np.ones((3, 4, 3)))
     with pytest.raises(ValueError, match="number: expected 0 or more, got -1"):
         lk.show({"x": np.arange(3)}, number=-1)
+
+
+class Letters:
+    """A tokenizer of letters."""
+
+    def decode(self, ids):
+        return "".join(chr(97 + each) for each in ids)
+
+
+@pytest.mark.parametrize("names", [None, "maxtext"])
+def test_documents_of_packed_rows_are_shown_one_by_one(names):
+    """As tokens, or as text by a tokenizer; padding is counted, and a batch of tokens alone is as it was."""
+    source = lk.TokenDataSource(np.array([3, 0, 1, 4, 14, 6], np.uint16), [0, 3, 6])
+    rows = lk.PackedDataSource(source, lk.plan_packing(source.lengths, 8), names=names)
+    feature = "tokens" if names is None else "inputs"
+    for batch in (rows.take([0]), rows[0]):
+        (card,) = lk.show(batch, tokenizer=Letters()).cards
+        told = dict(card.rows)
+        texts = {told[f"{feature} of document {number}"] for number in (1, 2)}
+        assert texts == {"dab", "eog"} and told[f"{feature} of padding"] == "2" and len(told) == 3
+        assert "of document 1: uint16 (3,): " in str(lk.show(batch))
+    plain = str(lk.show({"tokens": np.arange(3)[np.newaxis]}, tokenizer=Letters()))
+    assert plain.endswith("tokens: int64 (3,): 0 1 2")
+    with pytest.raises(
+        TypeError, match=r"tokenizer: expected one with a method decode\(ids\), or None, got 'x'"
+    ):
+        lk.show(batch, tokenizer="x")

@@ -133,9 +133,9 @@ def test_a_former_command_has_the_help_of_the_new_one(loaderkit):
 
 
 def test_a_former_command_refuses_what_the_new_one_doesnt_know(loaderkit):
-    """With the usage of the new command, and what was wrong."""
+    """With the name of the new command, and what was wrong."""
     ran = loaderkit("verify", "x.tar", "--nothing")
-    assert ran.status == 2 and ran.err.startswith("usage: loaderkit check")
+    assert ran.status == 2 and ran.err.startswith("loaderkit check: ")
     assert "--nothing" in ran.err and "Traceback" not in ran.err
 
 

@@ -76,10 +76,10 @@ def test_data_that_cant_be_read_has_its_own_status(loaderkit, tmp_path):
     ids=" ".join,
 )
 def test_arguments_that_cant_be_carried_out(loaderkit, arguments):
-    """A usage line, what was expected, and status 2; no value of a storage option is repeated."""
+    """One line with what was expected, and status 2; no value of a storage option is repeated."""
     ran = loaderkit(*arguments)
     assert ran.status == 2
-    assert ran.err.startswith(f"usage: loaderkit {arguments[0]}")
+    assert ran.err.startswith(f"loaderkit {arguments[0]}: ") and ran.err.count("\n") == 1
     assert "expected" in ran.err or "required" in ran.err
     assert "secret" not in ran.err
 

@@ -151,6 +151,17 @@ def test_what_is_no_loader(loaderkit, tmp_path, monkeypatch):
     assert (done.status, "without iter(loader)" in done.err) == (2, True)
 
 
+def test_explain_without_a_step_says_how_the_command_gets_one(loaderkit, tmp_path, monkeypatch):
+    """And of a function that yields, what it should return."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "job_without_step.py").write_text(MODULE + "\n\ndef yields():\n    yield loader()\n")
+    done = loaderkit("explain", "job_without_step:loader", "--seconds", "1")
+    assert done.status == 0 and "name a function that returns `loader, step`" in done.out
+    done = loaderkit("explain", "job_without_step:yields")
+    assert done.status == 2 and "`return loader`" in done.err
+
+
 def test_explain_prints_the_answer_first(loaderkit, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)

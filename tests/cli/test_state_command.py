@@ -32,6 +32,25 @@ def test_show_says_where_a_run_stands(loaderkit, tmp_path):
     assert (document["step"], document["index"], document["epoch"]) == (2, 20, 0)
 
 
+def test_show_writes_lists_and_values_as_text(loaderkit, tmp_path):
+    """A line for each operation, segment and stage, without JSON."""
+    source, sampler = lk.mix({"web": range(500), "code": range(90)}, weights={"web": 2, "code": 1})
+    operations = [lk.Map(abs), lk.Batch(8)]
+    with iter(lk.DataLoader(data_source=source, sampler=sampler, operations=operations)) as it:
+        next(it)
+        it.reweigh({"web": 1, "code": 1})
+        it.skip(3)
+        (tmp_path / "m.json").write_bytes(it.get_state())
+    shown = loaderkit("state", "show", tmp_path / "m.json").out
+    lines = [line.strip() for line in shown.splitlines()]
+    assert not set('{}[]"') & {*shown}
+    assert (
+        any(line.split() == ["operations", "op=Map,", "name=abs"] for line in lines) and "op=Batch" in lines
+    )
+    assert "8 records a step from step 1 on at index 32" in lines
+    assert any("web=(kind=IndexSampler, num_records=500, shuffle=false" in line for line in lines)
+
+
 def test_show_names_the_operations_of_a_state_without_their_parameters(loaderkit):
     """States of format 1 have only their kinds."""
     golden = Path(__file__).parents[1] / "golden" / "states" / "format_1_shuffled.json"

@@ -1,5 +1,6 @@
 """Packed rows of a plan, beside naive concatenation, in pipelines, and with documents that aren't as planned."""
 
+import itertools
 import os
 import pickle
 from collections import Counter
@@ -232,6 +233,29 @@ def test_columns_are_written_in_place(monkeypatch):
         assert rows.take(range(len(rows)), out=out)["mask"] is out[-1]
         for leaf, place in zip(expected.values(), out, strict=True):
             assert np.array_equal(leaf, place)
+
+
+def test_rows_of_more_tokens_than_16_bits_count():
+    """Positions and segment ids are exact beyond 65,535."""
+    lengths, row = [3, 70_000, 1, 1, 8], 80_000
+    source = token_source([np.full(n, n % 7, np.uint16) for n in lengths])
+    (found,) = lk.PackedDataSource(source, lk.plan_packing(lengths, row))
+    ids = found["tokens_segment_ids"]
+    assert sorted(np.bincount(ids)[1:]) == sorted(lengths) and ids.max() == len(lengths)
+    used = np.count_nonzero(ids)
+    begins = np.flatnonzero(np.diff(ids[:used], prepend=0))
+    assert np.array_equal(found["tokens_positions"][:used], np.arange(used) - begins[ids[:used] - 1])
+
+
+def test_leaves_share_one_allocation():
+    """Of a call without `out`: each begins at a cache line, none overlaps another."""
+    rows = lk.PackedDataSource(token_source(), lk.plan_packing(LENGTHS, 11), targets=True, mask="mask")
+    leaves = rows.take(range(3))
+    bases = {id(leaf.base) for leaf in leaves.values()}
+    assert len(bases) == 1 and next(iter(leaves.values())).base.ndim == 1
+    places = sorted((leaf.__array_interface__["data"][0], leaf.nbytes) for leaf in leaves.values())
+    assert all((place - places[0][0]) % 64 == 0 for place, _ in places)
+    assert all(place + size <= after for (place, size), (after, _) in itertools.pairwise(places))
 
 
 @pytest.mark.parametrize("targets", [True, False])

@@ -37,7 +37,7 @@ from .has_card import HasCard
 from .shared_arrays import SharedArrays
 from .sliced import sliced
 
-_AT_ONCE = 1 << 20  # keys looked at at once, 8 MB; a limit of memory
+_AT_ONCE = 1 << 22  # keys looked at at once, 32 MB; a limit of memory
 
 
 class _KeyTable:
@@ -59,7 +59,12 @@ class _KeyTable:
 
     def places_of(self, keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Which of the keys stand here, and where, (m,) int64 each."""
-        return matches(keys, self.keys)
+        parts = [np.empty((2, 0), np.int64)]
+        for low in range(0, len(self), _AT_ONCE):
+            which, places = matches(keys, self.keys[low : low + _AT_ONCE])
+            parts.append(np.stack([which, places + low]))
+        whole = np.concatenate(parts, axis=1)
+        return whole[0], whole[1]
 
     def __repr__(self) -> str:
         return f"{len(self)} keys, sha256:{hashlib.sha256(self.keys.tobytes()).hexdigest()[:32]}"
@@ -225,18 +230,8 @@ class SubsetDataSource(SourceAdvice, OriginsBelow, OfDocuments, HasCard):
         Args:
             documents: keys of `documents` that are left out.
         """
-        gone, touched = rows_excluded(self._source, documents)
-        return self._places_of(gone), self._places_of(touched)
-
-    def _places_of(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
-        if isinstance(self._keys, range):
-            places, rest = np.divmod(keys - self._keys.start, self._keys.step)
-            return np.sort(places[(rest == 0) & (places >= 0) & (places < len(self))])
-        parts = [keys[:0]]
-        for begin in range(0, len(self), _AT_ONCE):
-            some = np.arange(begin, min(begin + _AT_ONCE, len(self)))
-            parts.append(some[np.isin(self._source_keys(some), keys)])
-        return np.concatenate(parts)
+        gone, touched = (np.sort(self._places_of(keys)[1]) for keys in rows_excluded(self._source, documents))
+        return gone, touched
 
     @property
     def take(self) -> Callable[..., Any]:
@@ -270,12 +265,16 @@ class SubsetDataSource(SourceAdvice, OriginsBelow, OfDocuments, HasCard):
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The places of the source's records that were chosen; each with all of its places."""
         which, below = records_with(self._source, documents, corpus)
-        if isinstance(self._keys, range):
-            places, rest = np.divmod(below - self._keys.start, self._keys.step)
-            here = np.flatnonzero((rest == 0) & (places >= 0) & (places < len(self)))
-            return which[here], places[here]
-        some, places = self._keys.places_of(below)
+        some, places = self._places_of(below)
         return which[some], places
+
+    def _places_of(self, keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Which of the source's keys were chosen, and their places here, (m,) int64 each."""
+        if not isinstance(self._keys, range):
+            return self._keys.places_of(keys)
+        places, rest = np.divmod(keys - self._keys.start, self._keys.step)
+        some = np.flatnonzero((rest == 0) & (places >= 0) & (places < len(self)))
+        return some, places[some]
 
     def fingerprint(self) -> dict[str, Any]:
         """The source's fingerprint, and the chosen keys."""

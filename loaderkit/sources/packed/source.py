@@ -263,7 +263,10 @@ class PackedDataSource(CallAdvice, OriginsBelow, HasCard):
         Args:
             documents: (n,) ints, record keys of the documents; IndexError for one that isn't there.
         """
-        return self._plan.rows_excluded(check_keys(documents, len(self._source), self._source))
+        keys = np.unique(check_keys(documents, len(self._source), self._source))
+        rows, lost = np.unique(self._plan.rows_of(keys)[1], return_counts=True)
+        whole = lost == self._plan.rows(rows).counts
+        return rows[whole], rows[~whole]
 
     def excluding(self, documents: ArrayLike) -> PackedDataSource:
         """The same rows without the pieces of some documents: the others move up, the rest is padding.

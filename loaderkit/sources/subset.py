@@ -23,8 +23,9 @@ from loaderkit._source.optional import (
     lacking,
     many_reader,
     offered,
+    where_below_has,
 )
-from loaderkit._source.origins import Origins, OriginsBelow, origins_of, records_with
+from loaderkit._source.origins import Origins, origins_of, records_with
 from loaderkit._source.protocol import read_record, read_records
 from loaderkit._source.record_key import check_key, check_keys, short_repr
 from loaderkit.samplers.optional import indices_of
@@ -114,7 +115,7 @@ class SampledKeys:
         return f"{self._indices!r} of {canonical(sampler_fingerprint_of(self._sampler))}"
 
 
-class SubsetDataSource(SourceAdvice, OriginsBelow, OfDocuments, HasCard):
+class SubsetDataSource(SourceAdvice, OfDocuments, HasCard):
     """The chosen records of another source.
 
     Args:
@@ -178,13 +179,9 @@ class SubsetDataSource(SourceAdvice, OriginsBelow, OfDocuments, HasCard):
     def __getitem__(self, key: int) -> Any:
         return read_record(self._source, self._source_key(key))
 
-    @property
-    def __getitems__(self) -> Callable[[ArrayLike], list[Any]]:
+    @where_below_has("__getitems__", many_reader)
+    def __getitems__(self, record_keys: ArrayLike) -> list[Any]:
         """Many records in one call; only where the source has `__getitems__`, else an AttributeError."""
-        offered(self, "__getitems__", many_reader(self._source))
-        return self._read_many
-
-    def _read_many(self, record_keys: ArrayLike) -> list[Any]:
         return read_records(self._source, self._source_keys(record_keys).tolist())
 
     def read_each(self, record_keys: NDArray[np.int64]) -> Iterator[Any]:

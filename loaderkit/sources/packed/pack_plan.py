@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from loaderkit._base.block_checksums import damaged
 from loaderkit._base.canonical_json import canonical
-from loaderkit._order.matches import matches
+from loaderkit._order.matches import among, matches
 from loaderkit._order.packing.block import (
     COUNTS,
     FRAME_WORDS,
@@ -22,6 +22,7 @@ from loaderkit._order.packing.block import (
     unpack_pieces,
 )
 from loaderkit._order.permutation import Int64Array
+from loaderkit._source.record_key import check_keys
 from loaderkit.samplers.optional import indices_of, within
 from loaderkit.samplers.protocol import Sampler, record_keys_of
 from loaderkit.sources.shared_arrays import SharedColumns
@@ -119,16 +120,6 @@ class RowPieces(NamedTuple):
         return RowPieces(self.documents[kept], self.starts[kept], lengths[kept], np.maximum(left, 1))
 
 
-def among(values: Int64Array, ascending: Int64Array) -> npt.NDArray[np.bool_]:
-    """Which of the values are in an ascending array, (n,) bool: without the sort that np.isin makes at each call.
-
-    >>> among(np.array([5, 2]), np.array([1, 2]))
-    array([False,  True])
-    """
-    found: npt.NDArray[np.bool_] = ascending.searchsorted(values) < ascending.searchsorted(values, "right")
-    return found
-
-
 class PackPlan:
     """Which tokens of which documents make each row; `lk.plan_packing` makes it and `lk.PackedDataSource` reads it.
 
@@ -214,7 +205,7 @@ class PackPlan:
         >>> sorted(zip(pieces.documents.tolist(), pieces.starts.tolist(), pieces.lengths.tolist()))
         [(0, 0, 3), (1, 0, 4), (1, 4, 4), (1, 8, 1)]
         """
-        wanted = self._checked(keys)
+        wanted = check_keys(keys, len(self), self)
         self._words.check()
         self._lengths.check()
         rules, (words,) = self._settings.rules, self._words.arrays
@@ -334,17 +325,6 @@ class PackPlan:
 
     def _by_feature(self, columns: list[Int64Array]) -> Int64Array:
         return columns[0] if self.features is None else np.stack(columns, axis=-1)
-
-    def _checked(self, keys: npt.ArrayLike) -> Int64Array:
-        wanted = np.asarray(keys)
-        if wanted.size == 0:
-            return np.empty(0, np.int64)
-        if wanted.dtype.kind not in "iu" or wanted.ndim != 1:
-            raise TypeError(f"keys: expected ints of shape (n,), got {wanted.dtype} of shape {wanted.shape}")
-        if wanted.min() < 0 or wanted.max() >= len(self):
-            bad = wanted[(wanted < 0) | (wanted >= len(self))][0]
-            raise IndexError(f"keys: expected rows from 0 to {len(self) - 1}, got {bad}, of {self!r}")
-        return wanted.astype(np.int64, copy=False)
 
     def __repr__(self) -> str:
         rules, notes = self._settings.rules, ""

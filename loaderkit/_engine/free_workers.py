@@ -15,9 +15,8 @@ class FreeWorkers:
 
     def __init__(self) -> None:
         self._tasks: dict[Hashable, int] = {}
-        self._with: list[dict[Hashable, None]] = [
-            {}
-        ]  # by number of tasks, in the order in which they came to it
+        # By number of tasks, in the order in which they came to it.
+        self._with: list[dict[Hashable, None]] = [{}]
         self._fewest = 0  # none has fewer; some may have more
 
     def __contains__(self, worker: Hashable) -> bool:

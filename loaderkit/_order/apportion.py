@@ -59,9 +59,8 @@ def _give_one(
 ) -> None:
     """One more of a class to a part; others give way to another part where the first ones have no room."""
     parts = np.flatnonzero(open_[number] & ~more[number]).tolist()
-    came_from: dict[int, tuple[int, int] | None] = dict.fromkeys(
-        parts
-    )  # part -> (part, class that moves from it)
+    # Part -> (part, class that moves from it).
+    came_from: dict[int, tuple[int, int] | None] = dict.fromkeys(parts)
     for part in parts:  # grows while it is walked: breadth first
         if room[part] > 0:
             break

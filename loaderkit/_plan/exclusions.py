@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Protocol
 
 from loaderkit._order.exclusions import ExclusionStage, Listed
@@ -63,9 +64,7 @@ class Exclusions:
 
     def first_difference(self, other: tuple[ExclusionStage, ...]) -> int | None:
         """The first index at which other stages leave out other records; None if there is none."""
-        if self.stages == other:
-            return None
-        same = 0
-        while same < min(len(self.stages), len(other)) and self.stages[same] == other[same]:
-            same += 1
-        return min(stage.first_index for stage in (*self.stages[same:], *other[same:]))
+        for pair in zip_longest(self.stages, other):
+            if pair[0] != pair[1]:
+                return min(stage.first_index for stage in pair if stage is not None)
+        return None

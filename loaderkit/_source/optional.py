@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -167,6 +168,31 @@ def offered(source: Any, name: str, found: T | None) -> T:
     if found is None:
         raise lacking(source, name, needs=f"a source with `{name}`")
     return found
+
+
+def only_where(check: Callable[[Any], object]) -> Callable[[F], F]:
+    """Makes a method one that a source has only where a check of the source raises no AttributeError.
+
+    >>> class Rows:
+    ...     @only_where(lambda rows: offered(rows, "take", None))
+    ...     def take(self, record_keys): ...
+    >>> hasattr(Rows(), "take")
+    False
+    """
+
+    def made(method: F) -> F:
+        def found(source: Any) -> Any:
+            check(source)
+            return method.__get__(source)
+
+        return cast(F, property(found, doc=method.__doc__))
+
+    return made
+
+
+def where_below_has(name: str, find: Callable[[Any], Any]) -> Callable[[F], F]:
+    """`only_where` the source of which a source is made has an optional member, which `find` gives of it."""
+    return only_where(lambda self: offered(self, name, find(self._source)))
 
 
 def parameters_of(method: Callable[..., Any]) -> list[inspect.Parameter]:

@@ -49,9 +49,8 @@ def _file_versions(source: Any) -> Iterator[Any]:
     if callable(told := getattr(type(source), "file_versions", None)):
         yield told(source)
         return
-    if ranges := getattr(source, "__dict__", {}).get(
-        "_ranges"
-    ):  # so named in each source that reads by ranges
+    # So named in each source that reads by ranges.
+    if ranges := getattr(source, "__dict__", {}).get("_ranges"):
         yield [[version.size, version.tag] for version in versions_of(ranges)]
         return
     for _, part in attributes_of(source):

@@ -29,7 +29,17 @@ from .range_reader import ObjectVersion
 
 _RANGE = re.compile(r"(?P<name>.+)\[(?P<start>\d*):(?P<stop>\d*)\]", re.DOTALL)
 _COUNTED = re.compile(r"(?P<stem>[^/]*)@(?P<count>[1-9]\d*)(?P<tail>(\.[^/]*)?)")
+_SEVERAL = re.compile(r"[*?{}]|@\d+(\.|$)")
 _SHARDS = re.compile(r"(?P<stem>.*)-(\?{5}|\*)-of-(?P<count>\d{5})(?P<tail>.*)")
+
+
+def names_several(name: str) -> bool:
+    """Whether a name is written as one of several files: with braces, a pattern, or the number of shards.
+
+    >>> names_several("data@64.tar"), names_several("data-*.tar"), names_several("me@home.tar")
+    (True, True, False)
+    """
+    return _SEVERAL.search(name) is not None
 
 
 @dataclass(frozen=True, slots=True)

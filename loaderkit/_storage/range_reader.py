@@ -80,7 +80,7 @@ class RangeReader(Protocol):
 
         Local ranges are read together only where they follow each other in the order given.
         """
-        ...
+        return iter(self.read(shards, begins, ends))
 
     def read_as_they_come(
         self, shards: NDArray[np.int64], begins: NDArray[np.int64], ends: NDArray[np.int64]
@@ -90,7 +90,7 @@ class RangeReader(Protocol):
         The others are in flight while one is used. What has come and wasn't taken yet is kept, so memory for all
         ranges may be needed.
         """
-        ...
+        return enumerate(self.read(shards, begins, ends))
 
     def close(self) -> None:
         """Closes files and connections; a later read opens them again."""

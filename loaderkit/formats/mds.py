@@ -37,11 +37,10 @@ if TYPE_CHECKING:
     from loaderkit._storage.cache.settings import Cache
 
 _INDEX = "index.json"
-_SCALARS = tuple(
-    f"{kind}{bits}"
-    for kind in ("uint", "int", "float")
-    for bits in (8, 16, 32, 64)
-    if kind + str(bits) != "float8"
+_SCALARS = (
+    *("uint8", "uint16", "uint32", "uint64"),
+    *("int8", "int16", "int32", "int64"),
+    *("float16", "float32", "float64"),
 )
 # The codes of dtypes and of the dtypes of shapes in an array that has its own.
 _DTYPES = {8 * np.dtype(name).itemsize + "uif".index(np.dtype(name).kind): name for name in _SCALARS}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Collection
 from typing import Any, cast
 
 from loaderkit._base.numbers import at_least
 from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit._storage.addresses import is_remote
+from loaderkit._storage.patterns import names_several
 
 from . import registry
 from ._writing.dropped import Dropped, check_list, list_path
@@ -22,7 +22,6 @@ from ._writing.write_format import RecordFiles, WriteFormat, format_of_path, wri
 from .tar.webdataset import WebDatasetWriting
 
 SHARD_BYTES = 256 * 10**6
-_OF_SEVERAL = re.compile(r"[*?{}]|@\d+(\.|$)")  # as names of several files to read have it
 
 
 def write(
@@ -164,7 +163,7 @@ def format_for(path: str, name: str | None, quality: int | None) -> tuple[WriteF
     >>> form.name, is_file
     ('webdataset', False)
     """
-    if _OF_SEVERAL.search(os.path.basename(path)):
+    if names_several(os.path.basename(path)):
         raise ValueError(
             f"path: expected a file, a folder or a name with %06d, got {path!r}, which names several files to read; "
             "give a folder and shards=, or write x-%06d.tar"

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -104,7 +105,7 @@ def _of_ids(source: Any, ids: list[str | int], id_field: str, worker_count: int 
     """The keys of the records that have the ids; each id is of one record."""
     of_id = {str(each): each for each in ids}  # a number in a file of ids is a text
     found: dict[str | int, list[int]] = {}
-    for first, there in _pass(source, Map(_FieldOf(id_field)), worker_count):
+    for first, there in _pass(source, Map(partial(_field_of, id_field)), worker_count):
         for place, value in enumerate(there):
             if (wanted := of_id.get(str(value))) is not None:
                 found.setdefault(wanted, []).append(first + place)
@@ -142,19 +143,14 @@ def _pass(source: Any, of_record: Map, worker_count: int | None) -> Iterator[tup
             advance(len(values))
 
 
-class _FieldOf:
+def _field_of(name: str, record: Any) -> str | int:
     """A field of a record, as a text or an int."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __call__(self, record: Any) -> str | int:
-        if not isinstance(record, dict) or self.name not in record:
-            kind = sorted(map(str, record)) if isinstance(record, dict) else type(record).__qualname__
-            raise ValueError(
-                f"id_field: expected records that are dicts with a field {self.name!r}, got {kind}; name their field, "
-                "or give keys="
-            )
-        value = record[self.name]
-        value = value.item() if isinstance(value, np.generic | np.ndarray) else value
-        return value.decode() if isinstance(value, bytes) else value
+    if not isinstance(record, dict) or name not in record:
+        kind = sorted(map(str, record)) if isinstance(record, dict) else type(record).__qualname__
+        raise ValueError(
+            f"id_field: expected records that are dicts with a field {name!r}, got {kind}; name their field, or give "
+            "keys="
+        )
+    value = record[name]
+    value = value.item() if isinstance(value, np.generic | np.ndarray) else value
+    return value.decode() if isinstance(value, bytes) else value

@@ -149,9 +149,8 @@ class PartialArray:
         os.fsync(self._file.fileno())
         mapped_array(self._values)  # an error before the name is there, not after
         os.replace(self._values, target)
-        with contextlib.suppress(
-            FileNotFoundError
-        ):  # another process has seen the target, and removed the folder
+        # Another process has seen the target, and removed the folder.
+        with contextlib.suppress(FileNotFoundError):
             os.unlink(self._saved)
 
     def clear(self) -> None:

@@ -17,6 +17,7 @@ from loaderkit._base.numbers import at_least
 from loaderkit._base.system.progress_bar import progress_bar
 from loaderkit._loader.one_pass import one_pass
 from loaderkit._order.array_digest import digest_of
+from loaderkit._order.matches import among
 from loaderkit._order.mixing import fold
 from loaderkit._order.packing.block import (
     FRAME_WORDS,
@@ -45,7 +46,7 @@ from loaderkit.samplers.protocol import (
     shaped,
 )
 from loaderkit.sources.packed.epoch_plans import EpochPlans
-from loaderkit.sources.packed.pack_plan import PackPlan, PlanSettings, among
+from loaderkit.sources.packed.pack_plan import PackPlan, PlanSettings
 from loaderkit.sources.shared_arrays import SharedColumns
 
 from .array_file import open_array
@@ -61,11 +62,8 @@ INLINE_DOCUMENTS = 1 << 20
 CHUNKS = 16
 
 _LONGEST = 1 << 47  # so that no sum over a block leaves 64 bits
-_PERMUTATIONS = (
-    ChunkSampler,
-    IndexSampler,
-    SequentialSampler,
-)  # by construction each record once in an epoch
+# By construction each record once in an epoch.
+_PERMUTATIONS = (ChunkSampler, IndexSampler, SequentialSampler)
 _AT_ONCE = 1 << 18  # lengths or keys looked at at once, 2 MiB of int64; a limit of memory
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
@@ -12,10 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from loaderkit._order.exclusions import Begin, ExclusionStage, Listed, PlacesLeft
+from loaderkit._order.groups import groups
+from loaderkit._order.matches import among
 from loaderkit._order.permutation import Int64Array
 from loaderkit._order.stage_keys import STAGE_SHIFT, rows_of_keys
 
-from .bulk import BulkSampler
+from .bulk import BulkSampler, theirs
 from .mixed import MixedSampler
 from .optional import endless_of, indices_of, next_uses_of, positions_of, within
 from .protocol import (
@@ -169,9 +171,7 @@ class ExcludingSampler(BulkSampler):
 
     def plain_keys(self, indices: npt.ArrayLike) -> Int64Array:
         """As `record_keys`, those of rows that lose a document without the number of the stage."""
-        keys = self.record_keys(indices)
-        touched = any(part.listed().touched.size for part in self._parts)
-        return rows_of_keys(keys) if touched else keys
+        return rows_of_keys(self.record_keys(indices))
 
     def instead(self, index: int, tried: int, count: int) -> Int64Array:
         """Indices that may be read instead of a lost one, (n,) int64: those behind it, as if its stage had no end."""
@@ -204,9 +204,8 @@ class ExcludingSampler(BulkSampler):
 
     def epochs_of(self, indices: Int64Array) -> Int64Array:
         """The epoch of the other sampler that each index is in, (n,) int64; -1 for draws."""
-        epochs, numbers = np.full(indices.shape, -1), np.searchsorted(self._firsts, indices, "right") - 1
-        for number in np.unique(numbers).tolist():
-            part, here = self._parts[number], np.flatnonzero(numbers == number)
+        epochs = np.full(indices.shape, -1)
+        for part, here in self._by_part(indices):
             if isinstance(part, _Ranks):
                 epochs[here] = part.in_order(indices[here]) // part.order.length
         return epochs
@@ -231,32 +230,21 @@ class ExcludingSampler(BulkSampler):
     @property
     def next_uses(self) -> Callable[..., Int64Array] | None:
         """The sampler's, in indices of this one: the lanes of hosts aren't known, so all count."""
-        theirs = next_uses_of(self.sampler)
-        if theirs is None:
+        own = next_uses_of(self.sampler)
+        if own is None:
             return None
 
         def next_uses(record_keys: npt.ArrayLike, index: int, lanes: range | None = None) -> Int64Array:
             part = cast(_Ranks, self._stage_at(index))
             later = [first for first in self._firsts if first > index]
-            uses = part.indices_at(theirs(record_keys, int(part.in_order(np.array([index]))[0]), None))
+            uses = part.indices_at(own(record_keys, int(part.in_order(np.array([index]))[0]), None))
             return np.minimum(uses, later[0]) if later else uses  # an earlier one does
 
         return next_uses
 
-    @property
-    def seed(self) -> int | None:  # type: ignore[override]
-        """The sampler's."""
-        return seed_of(self.sampler)
-
-    @property
-    def min_records(self) -> int:
-        """The least length of a source that the sampler is for."""
-        return min_records_of(self.sampler)
-
-    @property
-    def random_parts(self) -> list[range]:
-        """The record keys that are read in a random order: the sampler's."""
-        return random_parts_of(self.sampler)
+    seed = theirs(seed_of)
+    min_records = theirs(min_records_of)
+    random_parts = theirs(random_parts_of)
 
     def __repr__(self) -> str:
         return f"{self.sampler!r} without some records from index {self._firsts[-1]} on"
@@ -272,11 +260,14 @@ class ExcludingSampler(BulkSampler):
         if part is self._stage_at(int(places.max())):
             return part.record_keys(indices)
         keys = np.empty(indices.shape, np.int64)
-        numbers = np.searchsorted(self._firsts, places, "right") - 1
-        for number in np.unique(numbers).tolist():
-            here = np.flatnonzero(numbers == number)
-            keys[here] = self._parts[number].record_keys(indices[here])
+        for part, here in self._by_part(places):
+            keys[here] = part.record_keys(indices[here])
         return keys
+
+    def _by_part(self, indices: Int64Array) -> Iterator[tuple[_Ranks | _Draws, npt.NDArray[np.intp]]]:
+        """The stages that indices are in, each with the places of these."""
+        for number, here in groups(np.searchsorted(self._firsts, indices, "right") - 1):
+            yield self._parts[number], here
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,12 +353,11 @@ class _Ranks:
         if size <= _DENSE * indices.size:  # of many short epochs all keys are looked at
             start = (begin.epoch + first) * length
             keys = record_keys_of(self.order.endless, np.arange(start, start + size))
-            places = np.flatnonzero(~_among(self.listed().gone, keys))
+            places = np.flatnonzero(~among(keys, self.listed().gone))
             return places[ranks - first * self.left] + start
         epochs, ranks = np.divmod(ranks, self.left)
         found = np.empty(indices.shape, np.int64)
-        for epoch in np.unique(epochs).tolist():
-            here = np.flatnonzero(epochs == epoch)
+        for epoch, here in groups(epochs):
             found[here] = self._of_epoch(begin.epoch + epoch, ranks[here])
         return found
 
@@ -375,8 +365,7 @@ class _Ranks:
         """For indices of the order without exclusions how many of this one come before them, (n,) int64."""
         epochs, places = np.divmod(in_order, self.order.length)
         found = np.empty(in_order.shape, np.int64)
-        for epoch in np.unique(epochs).tolist():
-            here = np.flatnonzero(epochs == epoch)
+        for epoch, here in groups(epochs):
             found[here] = self.first_of(epoch) + self._places_left(epoch).rank_at(places[here])
         return found
 
@@ -387,7 +376,7 @@ class _Ranks:
     def indices_of(self, keys: Int64Array, start: int, stop: int) -> tuple[Int64Array, Int64Array]:
         low, high = (self.in_order(np.array([at])) for at in (start, stop - 1))
         which, found = indices_of(self.order.endless, keys, int(low[0]), int(high[0]) + 1)
-        left = ~_among(self.listed().gone, keys[which])
+        left = ~among(keys[which], self.listed().gone)
         return which[left], self.indices_at(found[left])
 
     def begin_at(self, index: int) -> Begin:
@@ -442,29 +431,22 @@ class _Draws:
 
     def record_keys(self, indices: Int64Array) -> Int64Array:
         drawn, excluded, time = self.sampler.drawn(indices, 0), self.listed().gone, 0
-        again = np.flatnonzero(_among(excluded, drawn))
+        again = np.flatnonzero(among(drawn, excluded))
         while again.size:
             time += 1
             drawn[again] = self.sampler.drawn(indices[again], time)
-            again = again[_among(excluded, drawn[again])]
+            again = again[among(drawn[again], excluded)]
         return _of_stage(drawn, self.listed())
 
     def begin_at(self, index: int) -> Begin:
         return Begin(index, 0, index)
 
 
-def _among(ascending: Int64Array, keys: Int64Array) -> npt.NDArray[np.bool_]:
-    places = np.searchsorted(ascending, keys)
-    there = places < ascending.size
-    there[there] = ascending[places[there]] == keys[there]
-    return there
-
-
 def _of_stage(keys: Int64Array, listed: Listed) -> Int64Array:
     """The keys, those of rows that lose a document with the number of the stage."""
     if not listed.touched.size:
         return keys
-    return np.where(_among(listed.touched, keys), keys | listed.stage << STAGE_SHIFT, keys)
+    return np.where(among(keys, listed.touched), keys | listed.stage << STAGE_SHIFT, keys)
 
 
 def _nothing() -> Listed:

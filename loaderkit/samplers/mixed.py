@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loaderkit._base.numbers import at_least
+from loaderkit._order.groups import groups
 from loaderkit._order.mixing import fold
 from loaderkit._order.mixture.lanes import Lanes
 from loaderkit._order.mixture.runs import ABSENT, NO_TURN, MixtureRun, MixtureRuns, RunSettings, runs_of
@@ -307,8 +308,8 @@ class MixedSampler(BulkSampler):
         locals_ = self._lanes.locals_of(ordinals, lanes)
         lost_locals = self._lanes.locals_of(lost_ordinals, lanes)
         staged: list[tuple[IntpArray, Int64Array]] = []
-        for number in np.unique(components).tolist():
-            here, name = np.flatnonzero(components == number), self.names[number]
+        for number, here in groups(components):
+            name = self.names[number]
             by_stage = getattr(self.components[name], "keys_in_stage", None)
             if by_stage is not None:
                 staged.append((here, by_stage(lost_locals[here], locals_[here]) + self.offsets[name]))
@@ -347,10 +348,9 @@ class MixedSampler(BulkSampler):
         turns, lanes = self._lanes.turns_of(self._checked(indices))
         numbers, ordinals = self._runs(turns)
         locals_, epochs = self._lanes.locals_of(ordinals, lanes), np.full(numbers.shape, -1)
-        for number, sampler in enumerate(self.components.values()):
-            here = np.flatnonzero(numbers == number)
-            if here.size:
-                epochs[here] = epochs_of(sampler, locals_[here])
+        for number, here in groups(numbers):
+            if number >= 0:
+                epochs[here] = epochs_of(self.components[self.names[number]], locals_[here])
         return epochs
 
     def fingerprint(self) -> dict[str, object]:

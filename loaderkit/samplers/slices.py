@@ -13,7 +13,7 @@ from loaderkit._base.numbers import at_least
 from loaderkit._order.permutation import Int64Array
 from loaderkit._order.sharding import Sharding
 
-from .bulk import BulkSampler
+from .bulk import BulkSampler, theirs
 from .mixed import fingerprint_with_stages
 from .optional import (
     batch_of,
@@ -35,11 +35,6 @@ from .protocol import (
     seed_of,
     shaped,
 )
-
-
-def _theirs(find: Callable[[Sampler], Any]) -> Any:
-    """The sampler's own, where it has it."""
-    return property(lambda self: find(self.sampler))
 
 
 @dataclass(frozen=True)
@@ -120,29 +115,29 @@ class SliceSampler(BulkSampler):
         inside = fingerprint_with_stages(self.sampler)
         return {"kind": "SliceSampler", "start": self.start, "stop": self.stop, "sampler": inside}
 
-    seed = _theirs(seed_of)
-    min_records = _theirs(min_records_of)
-    random_parts = _theirs(random_parts_of)
+    seed = theirs(seed_of)
+    min_records = theirs(min_records_of)
+    random_parts = theirs(random_parts_of)
 
     # --- the optional members of the sampler, where it has them; samplers/optional.py reads them -----------------
 
-    shuffle = _theirs(lambda sampler: bool(getattr(sampler, "shuffle", False)))
-    window = _theirs(lambda sampler: window_of(sampler)[0] or None)
-    chunk = _theirs(lambda sampler: window_of(sampler)[1] or None)
-    batch = _theirs(batch_of)
-    part_lengths = _theirs(part_lengths_of)
-    components = _theirs(lambda sampler: getattr(components_of(sampler), "samplers", None))
-    offsets = _theirs(lambda sampler: getattr(components_of(sampler), "offsets", None))
+    shuffle = theirs(lambda sampler: bool(getattr(sampler, "shuffle", False)))
+    window = theirs(lambda sampler: window_of(sampler)[0] or None)
+    chunk = theirs(lambda sampler: window_of(sampler)[1] or None)
+    batch = theirs(batch_of)
+    part_lengths = theirs(part_lengths_of)
+    components = theirs(lambda sampler: getattr(components_of(sampler), "samplers", None))
+    offsets = theirs(lambda sampler: getattr(components_of(sampler), "offsets", None))
 
     @property
     def next_uses(self) -> Callable[..., Int64Array] | None:
         """The sampler's, in indices of the slice."""
-        theirs = next_uses_of(self.sampler)
-        if theirs is None:
+        own = next_uses_of(self.sampler)
+        if own is None:
             return None
 
         def next_uses(record_keys: npt.ArrayLike, index: int, lanes: range | None = None) -> Int64Array:
-            return theirs(record_keys, index + self.start, lanes) - self.start
+            return own(record_keys, index + self.start, lanes) - self.start
 
         return next_uses
 
@@ -162,10 +157,10 @@ class SliceSampler(BulkSampler):
     @property
     def instead(self) -> Callable[[int, int, int], Int64Array]:
         """The sampler's, in indices of the slice, up to the first one that lies before it."""
-        theirs = cast(Any, self.sampler).instead
+        own = cast(Any, self.sampler).instead
 
         def instead(index: int, tried: int, count: int) -> Int64Array:
-            found: Int64Array = theirs(index + self.start, tried, count) - self.start
+            found: Int64Array = own(index + self.start, tried, count) - self.start
             before = np.flatnonzero(found < 0)
             return found[: before[0]] if before.size else found
 
@@ -174,5 +169,5 @@ class SliceSampler(BulkSampler):
     @property
     def keys_instead(self) -> Callable[[npt.ArrayLike, npt.ArrayLike], Int64Array]:
         """The sampler's, of indices of the slice."""
-        theirs = cast(Any, self.sampler).keys_instead
-        return lambda lost, instead: theirs(np.asarray(lost) + self.start, np.asarray(instead) + self.start)
+        own = cast(Any, self.sampler).keys_instead
+        return lambda lost, instead: own(np.asarray(lost) + self.start, np.asarray(instead) + self.start)

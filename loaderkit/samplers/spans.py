@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from loaderkit._base.numbers import at_least
+from loaderkit._order.groups import groups
 from loaderkit._order.mixing import fold_arrays, fold_each
 from loaderkit._order.permutation import (
     MAX_RECORDS,
@@ -98,9 +99,8 @@ class SpanSampler(EpochSampler):
     def _unshuffled(self, record_keys: Int64Array, epoch: int) -> Int64Array:
         places, ends = np.empty_like(record_keys), self._ends
         of_epoch = fold_each(cast(int, self.seed), np.array([epoch], np.uint64))
-        spans = ends.searchsorted(record_keys, "right")
-        for span in np.unique(spans).tolist():
-            here, first = np.flatnonzero(spans == span), int(ends[span]) - self.spans[span]
+        for span, here in groups(ends.searchsorted(record_keys, "right")):
+            first = int(ends[span]) - self.spans[span]
             key = fold_arrays(of_epoch, np.array([span], np.uint64))
             places[here] = unpermute(record_keys[here] - first, None, self.spans[span], key) + first
         return places

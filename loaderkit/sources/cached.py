@@ -2,7 +2,7 @@
 
 import logging
 import os
-from typing import Any, SupportsIndex
+from typing import Any
 
 from numpy.typing import ArrayLike
 
@@ -10,11 +10,9 @@ from loaderkit._base.closing import Closing
 from loaderkit._base.numbers import number_of_bytes
 from loaderkit._codecs.record_codec import decode_record, encode_record
 from loaderkit._source.fingerprint import fingerprint_of
-from loaderkit._source.naming import namer_of
 from loaderkit._source.optional import SourceAdvice
-from loaderkit._source.origins import OriginsBelow
 from loaderkit._source.protocol import read_records
-from loaderkit._source.record_key import check_key, check_keys, short_repr
+from loaderkit._source.record_key import check_keys, short_repr
 from loaderkit._source.version import version_of
 
 from .checked import require_methods
@@ -26,7 +24,7 @@ from .sliced import sliced
 _log = logging.getLogger("loaderkit")
 
 
-class CachedDataSource(SourceAdvice, OriginsBelow, OfDocuments, HasCard, Closing):
+class CachedDataSource(SourceAdvice, OfDocuments, HasCard, Closing):
     """A source's records, each read from it once and then kept, as bytes: for those that are slow to read or decode.
 
     With a folder they are kept there for all processes of this machine and for later runs, also after one was killed;
@@ -121,14 +119,6 @@ class CachedDataSource(SourceAdvice, OriginsBelow, OfDocuments, HasCard, Closing
             documents: keys of `documents`.
         """
         return excluding(self._source, documents)
-
-    def name(self, record_key: SupportsIndex) -> str | None:
-        """The name that the source gives the record, None where it gives none.
-
-        Args:
-            record_key: int in [0, len(source)); IndexError otherwise.
-        """
-        return namer_of(self._source)(check_key(record_key, len(self), self))
 
     def fingerprint(self) -> dict[str, Any]:
         """The source's own: a run may be resumed with a cache, or without."""

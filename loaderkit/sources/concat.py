@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import partial
-from operator import call
+from operator import attrgetter, call
 from reprlib import repr as _short
 from typing import Any, SupportsIndex
 
@@ -15,16 +15,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from loaderkit._base.structure import Structure
 from loaderkit._base.tree import flatten, unflatten
+from loaderkit._order.groups import groups
 from loaderkit._source.fingerprint import fingerprint_of
 from loaderkit._source.naming import namer_of
 from loaderkit._source.optional import (
     ColumnsDifferError,
+    F,
     advised_bytes,
     advised_chunk,
     column_reader,
     has_tokens,
     lacking,
     many_reader,
+    only_where,
     part_reader,
 )
 from loaderkit._source.origins import Corpus, Origins, corpora_of, origins_of, records_with
@@ -48,6 +51,12 @@ _FINDERS: dict[str, Callable[[Any], Any]] = {
 }
 _PLACE_BITS = 44  # of a token's place in its source
 _MADE_ON_OPENING = ("_readers", "_end_list", "_start_list", "_takes")
+_where_of_tokens = only_where(attrgetter("_of_tokens"))
+
+
+def where_all_have(name: str) -> Callable[[F], F]:
+    """`only_where` all sources that aren't empty have an optional member."""
+    return only_where(lambda self: self._require(name))
 
 
 class ConcatDataSource(HasCard):
@@ -134,13 +143,9 @@ class ConcatDataSource(HasCard):
         if not self._offers(name):
             raise lacking(self, name, needs=f"sources that all have `{name}`")
 
-    @property
-    def __getitems__(self) -> Callable[[ArrayLike], list[Any]]:
+    @where_all_have("__getitems__")
+    def __getitems__(self, record_keys: ArrayLike) -> list[Any]:
         """Many records, one call for each source; only where all have `__getitems__`, else an AttributeError."""
-        self._require("__getitems__")
-        return self._read_many
-
-    def _read_many(self, record_keys: ArrayLike) -> list[Any]:
         keys = check_keys(record_keys, self._records, self)
         order, shares = self._shares(keys)
         records: list[Any] = []
@@ -168,9 +173,8 @@ class ConcatDataSource(HasCard):
         first = int(places[0])
         if (places == first).all():
             return None, [(first, keys - self._starts[first])]
-        if (
-            len(self._sources) <= _MOST_SMALL
-        ):  # numpy sorts small integers by counting them, in a fifth of the time
+        # Numpy sorts small integers by counting them, in a fifth of the time.
+        if len(self._sources) <= _MOST_SMALL:
             places = places.astype(np.uint16)
         order = np.argsort(places, kind="stable")
         places = places[order]
@@ -179,8 +183,8 @@ class ConcatDataSource(HasCard):
         found = places[cuts[:-1]].tolist()
         return order, [(place, theirs[low:high]) for place, low, high in zip(found, cuts, cuts[1:])]
 
-    @property
-    def take(self) -> Callable[..., Any]:
+    @where_all_have("take")
+    def take(self, record_keys: ArrayLike, out: list[NDArray[Any]] | None = None) -> Any:
         """Many records as columns; only where all have `take` with like columns, else an AttributeError.
 
         One record of each source is read, once, to see whether dtypes, shapes and the order of keys are the same.
@@ -189,25 +193,6 @@ class ConcatDataSource(HasCard):
             record_keys: integers (n,). ColumnsDifferError where the columns of their sources differ nevertheless.
             out: for each leaf, in the order of the tree, an array (n, ...) to be filled.
         """
-        self._require("take")
-        return self._take
-
-    def _alike(self) -> bool:
-        first: tuple[Structure, list[Any]] | None = None
-        for place, source in enumerate(self._sources):
-            if not len(source):
-                continue
-            try:
-                leaves, structure = flatten(self._columns_of(place, np.zeros(1, np.int64), None))
-                forms = [(leaf.dtype, leaf.shape[1:]) for leaf in leaves]
-            except Exception:  # noqa: BLE001 - a bad record: it is said where it is read by itself
-                return False
-            first = first or (structure, forms)
-            if not first[0].same_order(structure) or first[1] != forms:
-                return False
-        return first is not None
-
-    def _take(self, record_keys: ArrayLike, out: list[NDArray[Any]] | None = None) -> Any:
         keys = check_keys(record_keys, self._records, self)
         if not len(keys):
             return self._columns_of(int(np.argmax(self._ends > 0)), keys, out)
@@ -229,6 +214,21 @@ class ConcatDataSource(HasCard):
         assert out is not None and first is not None
         return unflatten(first, out)
 
+    def _alike(self) -> bool:
+        first: tuple[Structure, list[Any]] | None = None
+        for place, source in enumerate(self._sources):
+            if not len(source):
+                continue
+            try:
+                leaves, structure = flatten(self._columns_of(place, np.zeros(1, np.int64), None))
+                forms = [(leaf.dtype, leaf.shape[1:]) for leaf in leaves]
+            except Exception:  # noqa: BLE001 - a bad record: it is said where it is read by itself
+                return False
+            first = first or (structure, forms)
+            if not first[0].same_order(structure) or first[1] != forms:
+                return False
+        return first is not None
+
     def _columns_of(self, place: int, keys: NDArray[np.int64], out: list[NDArray[Any]] | None) -> Any:
         if not self._takes:
             self._takes = [column_reader(source) for source in self._sources]
@@ -244,13 +244,9 @@ class ConcatDataSource(HasCard):
             raise lacking(self, "lengths", needs="sources that all have `lengths`")
         return np.concatenate([np.empty(0, np.uint32), *found])
 
-    @property
-    def read_range(self) -> Callable[[int, int, int], Any]:
+    @where_all_have("read_range")
+    def read_range(self, record_key: SupportsIndex, start: int, stop: int) -> Any:
         """A part of a record, by its key, first token and end; only where all have it, else an AttributeError."""
-        self._require("read_range")
-        return self._read_range
-
-    def _read_range(self, record_key: SupportsIndex, start: int, stop: int) -> Any:
         place, key = self._place(record_key)
         return self._sources[place].read_range(key, start, stop)
 
@@ -297,13 +293,9 @@ class ConcatDataSource(HasCard):
         """The columns beside the tokens, as a `TokenDataSource` says them."""
         return getattr(self._first_of_tokens, "columns", {})
 
-    @property
-    def bounds(self) -> Callable[[ArrayLike], tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    @_where_of_tokens
+    def bounds(self, record_keys: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The places of records (n,) for `slices`: the first token of each, and the one behind its last."""
-        _ = self._of_tokens
-        return self._bounds
-
-    def _bounds(self, record_keys: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         keys = check_keys(record_keys, self._records, self)
         begins, ends = np.empty((2, len(keys)), np.int64)
         for place, rows, theirs in self._by_source(keys):
@@ -311,19 +303,13 @@ class ConcatDataSource(HasCard):
             begins[rows], ends[rows] = (place << _PLACE_BITS) + np.array(self._sources[place].bounds(theirs))
         return begins, ends
 
-    @property
-    def slices(self) -> Callable[..., list[NDArray[Any]]]:
-        """Runs of tokens, or of values of a column, by places that `bounds` gave and what lies between two of these."""
-        _ = self._of_tokens
-        return self._slices
-
-    def _slices(
+    @_where_of_tokens
+    def slices(
         self, begins: NDArray[np.int64], ends: NDArray[np.int64], column: str | None = None
     ) -> list[NDArray[Any]]:
+        """Runs of tokens, or of values of a column, by places that `bounds` gave and what lies between two of these."""
         found: list[Any] = [None] * len(begins)
-        places = begins >> _PLACE_BITS
-        for place in np.unique(places).tolist():
-            rows = np.flatnonzero(places == place)
+        for place, rows in groups(begins >> _PLACE_BITS):
             base = place << _PLACE_BITS
             options = () if column is None else (column,)
             runs = self._sources[place].slices(begins[rows] - base, ends[rows] - base, *options)
@@ -331,13 +317,9 @@ class ConcatDataSource(HasCard):
                 found[row] = run
         return found
 
-    @property
-    def document_column(self) -> Callable[[str, ArrayLike], NDArray[Any]]:
+    @_where_of_tokens
+    def document_column(self, name: str, record_keys: ArrayLike) -> NDArray[Any]:
         """The values (n,) of a column of documents, as a `TokenDataSource` gives them."""
-        _ = self._of_tokens
-        return self._document_column
-
-    def _document_column(self, name: str, record_keys: ArrayLike) -> NDArray[Any]:
         keys = check_keys(record_keys, self._records, self)
         found = np.empty(len(keys), self._first_of_tokens.document_column(name, []).dtype)
         for place, rows, theirs in self._by_source(keys):
@@ -455,15 +437,12 @@ class ConcatDataSource(HasCard):
             record_keys: integers (n,).
         """
         keys = check_keys(record_keys, self._records, self)
-        order, shares = self._shares(keys)
-        order = np.arange(len(keys)) if order is None else order
-        parts, low = [Origins.of_documents(keys[:0])], 0
-        for place, theirs in shares:
-            found = origins_of(self._sources[place], theirs).of_rows(order[low : low + len(theirs)])
+        every, parts = np.arange(len(keys)), [Origins.of_documents(keys[:0])]
+        for place, rows, theirs in self._by_source(keys):
+            found = origins_of(self._sources[place], theirs).of_rows(every[rows])
             inner = found.corpora.tolist()
             names = {each: self._corpus(place, each) for each in {*inner}}
             parts.append(found._replace(corpora=np.array([names[each] for each in inner], object)))
-            low += len(theirs)
         return Origins.joined(parts)
 
     def records_with(

@@ -12,12 +12,14 @@ Documents are (n,) ints, keys of `documents`; of a ConcatDataSource with names a
 """
 
 from copy import copy
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
 from loaderkit._order.permutation import Int64Array
-from loaderkit._source.record_key import check_keys
+from loaderkit._source.naming import namer_of
+from loaderkit._source.origins import OriginsBelow
+from loaderkit._source.record_key import check_key, check_keys
 
 NONE = np.empty(0, np.int64)
 
@@ -61,10 +63,8 @@ def excluding(source: Any, documents: Any) -> Any:
     return own(documents) if callable(own) else source
 
 
-class OfDocuments:
+class OfDocuments(OriginsBelow):
     """A base class: each record is made of the record of the source below that has its key."""
-
-    _source: Any
 
     @property
     def documents(self) -> Any:
@@ -93,3 +93,11 @@ class OfDocuments:
         made = copy(self)
         made._source = excluding(self._source, documents)
         return made
+
+    def name(self, record_key: SupportsIndex) -> str | None:
+        """The name that the source gives the record, None where it gives none.
+
+        Args:
+            record_key: int in [0, len(source)); IndexError otherwise.
+        """
+        return namer_of(self._source)(check_key(record_key, len(self._source), self))

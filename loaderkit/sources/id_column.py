@@ -7,7 +7,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 from numpy.typing import NDArray
 
-from .concat import ConcatDataSource
+from .concat import ConcatDataSource, where_all_have
 
 
 class IdColumnDataSource(ConcatDataSource):
@@ -48,9 +48,11 @@ class IdColumnDataSource(ConcatDataSource):
                 raise self._refused(place, record)
         return [{**record, self._id_key: number} for record in records]
 
-    def _read_range(self, record_key: SupportsIndex, start: int, stop: int) -> Any:
+    @where_all_have("read_range")
+    def read_range(self, record_key: SupportsIndex, start: int, stop: int) -> Any:
+        """That of a ConcatDataSource, with the number."""
         place, _ = self._place(record_key)
-        return {**super()._read_range(record_key, start, stop), self._id_key: np.int32(place)}
+        return {**super().read_range(record_key, start, stop), self._id_key: np.int32(place)}
 
     def _columns_of(self, place: int, keys: NDArray[np.int64], out: list[NDArray[Any]] | None) -> Any:
         ids = np.empty(len(keys), np.int32) if out is None else out[-1]

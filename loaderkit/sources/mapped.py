@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from reprlib import repr as _short
-from typing import Any, SupportsIndex
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from loaderkit._base.tree import own_each
 from loaderkit._source.fingerprint import fingerprint_of
-from loaderkit._source.naming import namer_of
-from loaderkit._source.optional import SourceAdvice, many_reader, offered
-from loaderkit._source.origins import OriginsBelow
+from loaderkit._source.optional import SourceAdvice, many_reader, where_below_has
 from loaderkit._source.protocol import read_record, read_records
-from loaderkit._source.record_key import check_key, check_keys, short_repr
+from loaderkit._source.record_key import check_keys, short_repr
 from loaderkit.errors import NoResultError
 
 from .checked import require_methods
@@ -27,7 +25,7 @@ from .sliced import sliced
 _MOST_OF_NAME = 80  # characters
 
 
-class MapDataSource(SourceAdvice, OriginsBelow, OfDocuments, HasCard):
+class MapDataSource(SourceAdvice, OfDocuments, HasCard):
     """A function's results on the records of a source.
 
     A `Map` of the loader does the same for all records; this is for one source of several, which then have records of
@@ -78,13 +76,9 @@ class MapDataSource(SourceAdvice, OriginsBelow, OfDocuments, HasCard):
             )
         return {**made, self._key_name: np.int64(key)}
 
-    @property
-    def __getitems__(self) -> Callable[[ArrayLike], list[Any]]:
+    @where_below_has("__getitems__", many_reader)
+    def __getitems__(self, record_keys: ArrayLike) -> list[Any]:
         """Many records in one call; only where the source has `__getitems__`, else an AttributeError."""
-        offered(self, "__getitems__", many_reader(self._source))
-        return self._read_many
-
-    def _read_many(self, record_keys: ArrayLike) -> list[Any]:
         keys = check_keys(record_keys, len(self._source), self).tolist()
         records = own_each(read_records(self._source, keys))
         many = getattr(self._function, "map_many", None)
@@ -95,14 +89,6 @@ class MapDataSource(SourceAdvice, OriginsBelow, OfDocuments, HasCard):
     def chunk_feed(self) -> Any:
         """The chunks of the records, as the source has them; None where it has no cache."""
         return getattr(self._source, "chunk_feed", None)
-
-    def name(self, record_key: SupportsIndex) -> str | None:
-        """The name that the source gives the record, None where it gives none.
-
-        Args:
-            record_key: int in [0, len(source)); IndexError otherwise.
-        """
-        return namer_of(self._source)(check_key(record_key, len(self._source), self))
 
     def fingerprint(self) -> dict[str, Any]:
         """The source's fingerprint, and the function's name, as states have the names of operations."""

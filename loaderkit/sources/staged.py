@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from loaderkit._base.tree import flatten
+from loaderkit._order.groups import groups
 from loaderkit._order.stage_keys import MOST_ROWS, STAGE_SHIFT, rows_of_keys
 from loaderkit._source.fingerprint import fingerprint_of
 from loaderkit._source.naming import Routed, namer_of
@@ -19,6 +20,7 @@ from loaderkit._source.optional import (
     each_reader,
     many_reader,
     offered,
+    where_below_has,
 )
 from loaderkit._source.origins import Origins, OriginsBelow, origins_of
 from loaderkit._source.protocol import read_record, read_records
@@ -76,18 +78,13 @@ class StagedDataSource(SourceAdvice, OriginsBelow, Routed):
             return map(self.__getitem__, record_keys.tolist())
         return each(record_keys)
 
-    @property
-    def __getitems__(self) -> Callable[[Sequence[int]], Sequence[Any]]:
+    @where_below_has("__getitems__", many_reader)
+    def __getitems__(self, keys: Sequence[int]) -> Sequence[Any]:
         """Many records in one call; only where the source has `__getitems__`, else an AttributeError."""
-        return partial(self._read_many, offered(self, "__getitems__", many_reader(self._source)))
-
-    def _read_many(
-        self, plain: Callable[[Sequence[int]], Sequence[Any]], keys: Sequence[int]
-    ) -> Sequence[Any]:
         if not len(keys) or max(keys) < MOST_ROWS:
-            return plain(keys)
+            return read_records(self._source, keys)
         records: list[Any] = [None] * len(keys)
-        for number, places in _by_stage(np.asarray(keys)).items():
+        for number, places in groups(np.asarray(keys) >> STAGE_SHIFT):
             source = self._stages[number]
             rows = [self.plain_key(keys[place]) for place in places.tolist()]
             for place, record in zip(places.tolist(), read_records(source, rows), strict=True):
@@ -113,7 +110,7 @@ class StagedDataSource(SourceAdvice, OriginsBelow, Routed):
         # All as they were planned, without a copy; then the few rows that lack a document once more, over them.
         columns = plain(rows_of_keys(keys), out=out)
         leaves = flatten(columns)[0] if out is None else out
-        for number, places in _by_stage(keys).items():
+        for number, places in groups(keys >> STAGE_SHIFT):
             if number:
                 take = column_reader(self._stages[number])
                 assert take is not None
@@ -131,7 +128,7 @@ class StagedDataSource(SourceAdvice, OriginsBelow, Routed):
         """Where the records are from, of each as its stage has it."""
         keys = np.asarray(record_keys, np.int64)
         parts = [Origins.of_documents(keys[:0])]
-        for number, places in _by_stage(keys).items():
+        for number, places in groups(keys >> STAGE_SHIFT):
             source = self._stages[number]
             parts.append(origins_of(source, rows_of_keys(keys[places])).of_rows(places))
         return Origins.joined(parts)
@@ -144,9 +141,3 @@ class StagedDataSource(SourceAdvice, OriginsBelow, Routed):
     def fingerprint(self) -> dict[str, Any]:
         """The source's own: which rows lack documents is the order's, and is compared with that."""
         return fingerprint_of(self._source)
-
-
-def _by_stage(keys: NDArray[np.int64]) -> dict[int, NDArray[np.intp]]:
-    """The places of the keys of each stage."""
-    numbers = keys >> STAGE_SHIFT
-    return {number: np.flatnonzero(numbers == number) for number in np.unique(numbers).tolist()}

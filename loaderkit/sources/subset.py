@@ -23,8 +23,9 @@ from loaderkit._source.optional import (
     lacking,
     many_reader,
     offered,
+    where_below_has,
 )
-from loaderkit._source.origins import Origins, OriginsBelow, origins_of, records_with
+from loaderkit._source.origins import Origins, origins_of, records_with
 from loaderkit._source.protocol import read_record, read_records
 from loaderkit._source.record_key import check_key, check_keys, short_repr
 from loaderkit.samplers.optional import indices_of
@@ -37,7 +38,7 @@ from .has_card import HasCard
 from .shared_arrays import SharedArrays
 from .sliced import sliced
 
-_AT_ONCE = 1 << 20  # keys looked at at once, 8 MB; a limit of memory
+_AT_ONCE = 1 << 22  # keys looked at at once, 32 MB; a limit of memory
 
 
 class _KeyTable:
@@ -59,7 +60,12 @@ class _KeyTable:
 
     def places_of(self, keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Which of the keys stand here, and where, (m,) int64 each."""
-        return matches(keys, self.keys)
+        parts = [np.empty((2, 0), np.int64)]
+        for low in range(0, len(self), _AT_ONCE):
+            which, places = matches(keys, self.keys[low : low + _AT_ONCE])
+            parts.append(np.stack([which, places + low]))
+        whole = np.concatenate(parts, axis=1)
+        return whole[0], whole[1]
 
     def __repr__(self) -> str:
         return f"{len(self)} keys, sha256:{hashlib.sha256(self.keys.tobytes()).hexdigest()[:32]}"
@@ -109,7 +115,7 @@ class SampledKeys:
         return f"{self._indices!r} of {canonical(sampler_fingerprint_of(self._sampler))}"
 
 
-class SubsetDataSource(SourceAdvice, OriginsBelow, OfDocuments, HasCard):
+class SubsetDataSource(SourceAdvice, OfDocuments, HasCard):
     """The chosen records of another source.
 
     Args:
@@ -173,13 +179,9 @@ class SubsetDataSource(SourceAdvice, OriginsBelow, OfDocuments, HasCard):
     def __getitem__(self, key: int) -> Any:
         return read_record(self._source, self._source_key(key))
 
-    @property
-    def __getitems__(self) -> Callable[[ArrayLike], list[Any]]:
+    @where_below_has("__getitems__", many_reader)
+    def __getitems__(self, record_keys: ArrayLike) -> list[Any]:
         """Many records in one call; only where the source has `__getitems__`, else an AttributeError."""
-        offered(self, "__getitems__", many_reader(self._source))
-        return self._read_many
-
-    def _read_many(self, record_keys: ArrayLike) -> list[Any]:
         return read_records(self._source, self._source_keys(record_keys).tolist())
 
     def read_each(self, record_keys: NDArray[np.int64]) -> Iterator[Any]:
@@ -225,18 +227,8 @@ class SubsetDataSource(SourceAdvice, OriginsBelow, OfDocuments, HasCard):
         Args:
             documents: keys of `documents` that are left out.
         """
-        gone, touched = rows_excluded(self._source, documents)
-        return self._places_of(gone), self._places_of(touched)
-
-    def _places_of(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
-        if isinstance(self._keys, range):
-            places, rest = np.divmod(keys - self._keys.start, self._keys.step)
-            return np.sort(places[(rest == 0) & (places >= 0) & (places < len(self))])
-        parts = [keys[:0]]
-        for begin in range(0, len(self), _AT_ONCE):
-            some = np.arange(begin, min(begin + _AT_ONCE, len(self)))
-            parts.append(some[np.isin(self._source_keys(some), keys)])
-        return np.concatenate(parts)
+        gone, touched = (np.sort(self._places_of(keys)[1]) for keys in rows_excluded(self._source, documents))
+        return gone, touched
 
     @property
     def take(self) -> Callable[..., Any]:
@@ -270,12 +262,16 @@ class SubsetDataSource(SourceAdvice, OriginsBelow, OfDocuments, HasCard):
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The places of the source's records that were chosen; each with all of its places."""
         which, below = records_with(self._source, documents, corpus)
-        if isinstance(self._keys, range):
-            places, rest = np.divmod(below - self._keys.start, self._keys.step)
-            here = np.flatnonzero((rest == 0) & (places >= 0) & (places < len(self)))
-            return which[here], places[here]
-        some, places = self._keys.places_of(below)
+        some, places = self._places_of(below)
         return which[some], places
+
+    def _places_of(self, keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Which of the source's keys were chosen, and their places here, (m,) int64 each."""
+        if not isinstance(self._keys, range):
+            return self._keys.places_of(keys)
+        places, rest = np.divmod(keys - self._keys.start, self._keys.step)
+        some = np.flatnonzero((rest == 0) & (places >= 0) & (places < len(self)))
+        return some, places[some]
 
     def fingerprint(self) -> dict[str, Any]:
         """The source's fingerprint, and the chosen keys."""

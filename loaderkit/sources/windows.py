@@ -10,7 +10,7 @@ from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.numbers import at_least
 from loaderkit._base.tree import StructureMismatch, flatten, map_leaves, typed_columns, unflatten
 from loaderkit._source.fingerprint import fingerprint_of
-from loaderkit._source.optional import CallAdvice, column_reader, many_reader, offered
+from loaderkit._source.optional import CallAdvice, column_reader, many_reader, offered, where_below_has
 from loaderkit._source.protocol import read_records
 from loaderkit._source.record_key import check_keys, short_repr
 
@@ -66,11 +66,10 @@ class WindowDataSource(CallAdvice, HasCard):
     def __getitem__(self, key: int) -> Any:
         return self._read_many([key])[0]
 
-    @property
-    def __getitems__(self) -> Callable[[ArrayLike], list[Any]]:
+    @where_below_has("__getitems__", many_reader)
+    def __getitems__(self, record_keys: ArrayLike) -> list[Any]:
         """Many windows in one call; only where the source has `__getitems__`, else an AttributeError."""
-        offered(self, "__getitems__", many_reader(self._source))
-        return self._read_many
+        return self._read_many(record_keys)
 
     def _read_many(self, record_keys: ArrayLike) -> list[Any]:
         keys = self._source_keys(check_keys(record_keys, len(self), self))

@@ -12,7 +12,7 @@ from loaderkit._base.numbers import true_or_false
 from loaderkit._base.tree import flatten
 from loaderkit._source.fingerprint import fingerprint_of
 from loaderkit._source.naming import namer_of
-from loaderkit._source.optional import advised_chunk, column_reader, lacking, many_reader
+from loaderkit._source.optional import advised_chunk, column_reader, lacking, many_reader, only_where
 from loaderkit._source.protocol import read_record, read_records
 from loaderkit._source.record_key import check_key, check_keys
 
@@ -59,32 +59,24 @@ class ZipDataSource(HasCard):
     def __getitem__(self, key: int) -> Any:
         return self._joined([read_record(source, key) for source in self._sources])
 
-    @property
-    def __getitems__(self) -> Callable[[ArrayLike], list[Any]]:
-        """Many records, one call for each source; only where all have `__getitems__`, else an AttributeError."""
-        self._require("__getitems__", many_reader)
-        return self._read_many
-
     def _require(self, name: str, find: Callable[[Any], Any]) -> None:
         if any(find(source) is None for source in self._sources):
             raise lacking(self, name, needs=f"sources that all have `{name}`")
 
-    def _read_many(self, record_keys: ArrayLike) -> list[Any]:
+    @only_where(lambda self: self._require("__getitems__", many_reader))
+    def __getitems__(self, record_keys: ArrayLike) -> list[Any]:
+        """Many records, one call for each source; only where all have `__getitems__`, else an AttributeError."""
         keys = check_keys(record_keys, self._records, self).tolist()
         return list(map(self._joined, zip(*(read_records(source, keys) for source in self._sources))))
 
-    @property
-    def take(self) -> Callable[..., Any]:
+    @only_where(lambda self: self._require("take", column_reader))
+    def take(self, record_keys: ArrayLike, out: list[NDArray[Any]] | None = None) -> Any:
         """Many records as columns; only where all sources have `take`, else an AttributeError.
 
         Args:
             record_keys: integers (n,).
             out: for each leaf, in the order of the tree, an array (n, ...) to be filled.
         """
-        self._require("take", column_reader)
-        return self._take
-
-    def _take(self, record_keys: ArrayLike, out: list[NDArray[Any]] | None = None) -> Any:
         keys = check_keys(record_keys, self._records, self)
         takes = [column_reader(source) for source in self._sources]
         if out is None:

@@ -44,13 +44,7 @@ class KnownTokenizer:
             return [tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
         if self.kind == "tiktoken":
             return [tokenizer.encode_ordinary(text) for text in texts]
-        plain = {
-            "out_type": int,
-            "add_bos": False,
-            "add_eos": False,
-            "enable_sampling": False,
-            "reverse": False,
-        }
+        plain = {"out_type": int} | dict.fromkeys(("add_bos", "add_eos", "enable_sampling", "reverse"), False)
         return [tokenizer.encode(text, **plain) for text in texts]
 
     def id_of(self, token: str) -> int:

@@ -416,6 +416,19 @@ def test_a_document_is_found_by_its_id():
         loader.steps_of("b", id="n9")
 
 
+def test_a_source_without_ids_says_so_at_its_first_records():
+    """Not behind a pass over all of them, which may take hours."""
+
+    class Plain(list):
+        def origins(self, record_keys):
+            assert record_keys[0] == 0
+            return Origins.of_documents(np.asarray(record_keys))
+
+    loader = lk.load(Plain(range(1 << 17)), num_epochs=1, batch_size=8)
+    with pytest.raises(LookupError, match="says ids of its documents"):
+        loader.steps_of(id="n1")
+
+
 def test_records_of_a_mixture_have_their_component():
     """By its name; those of other samplers have none."""
     source, sampler = lk.mix({"a": range(5), "b": range(9)}, {"a": 1, "b": 2}, seed=0)

@@ -65,7 +65,8 @@ def test_each_epoch_is_the_plan_of_its_own_order(lengths, how, long, block, epoc
         (document, row) for row, pieces in enumerate(rows) for document, *_ in pieces if document in some
     ]
     assert sorted(zip(np.array(some, int)[which].tolist(), found.tolist())) == sorted(named)
-    gone, touched = plan.rows_excluded(some)
+    tokens = lk.TokenDataSource(np.zeros(sum(lengths), np.uint8), np.cumsum([0, *lengths]))
+    gone, touched = lk.PackedDataSource(tokens, plan).rows_excluded(some)
     lost = [[document in some for document, *_ in pieces] for pieces in rows]
     assert gone.tolist() == [row for row, each in enumerate(lost) if all(each)]
     assert touched.tolist() == [row for row, each in enumerate(lost) if any(each) and not all(each)]

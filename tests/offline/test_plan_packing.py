@@ -324,9 +324,9 @@ def test_blocks_without_rows(how):
 
 def test_rows_that_are_not_there():
     plan = lk.plan_packing([3, 2], 4)
-    with pytest.raises(IndexError, match=r"^keys: expected rows from 0 to 1, got 2, of PackPlan"):
+    with pytest.raises(IndexError, match=r"^record_key: expected an int from 0 to 1, got 2; PackPlan"):
         plan.rows([0, 2])
-    with pytest.raises(TypeError, match=r"^keys: expected ints of shape \(n,\), got float64"):
+    with pytest.raises(TypeError, match=r"^record_key: expected an int, got"):
         plan.rows([0.5])
     assert [part.tolist() for part in plan.rows([])] == [[], [], [], []]
 

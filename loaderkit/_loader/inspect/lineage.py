@@ -26,13 +26,13 @@ from loaderkit._plan.position import Position
 from loaderkit._plan.reads import StepReads, WholeSteps
 from loaderkit._plan.seekable_plan import SeekablePlan
 from loaderkit._source.origins import Corpus, corpora_of, origins_of, records_with
-from loaderkit.samplers import Sampler
 from loaderkit.samplers.optional import epochs_of, finds_keys, indices_of, reads_of
 from loaderkit.samplers.protocol import record_keys_of
 from loaderkit.sources.staged import StagedDataSource
 
 _BLOCK = 1 << 16  # records looked at together
 _CHUNK = 1 << 18  # documents counted together: a plan's blocks have up to 65,536
+_NO_READS = StepReads(*[np.empty(0, np.int64)] * 3)
 _COUNTED = {"count": np.dtype("<u4"), "pieces": np.dtype("<u4"), "last": np.dtype("<i8")}
 
 
@@ -112,30 +112,27 @@ class Lineage:
                 "it.sampler.record_keys(indices) says the records"
             )
         self._end = MOST_INDEX if end is None and (plan.stop or plan.num_steps) is not None else end
-        self._plan, self._position, self._source = plan, position, source
+        self.plan, self._position, self.source = plan, position, source
         self._sampler = with_substitutions(plan.sampler, position.losses.ledger)
         self._lost = np.array(sorted(position.losses.ledger), np.int64)
 
     def documents(self, steps: int | range) -> Documents:
         """The documents of a step or of steps, in order; IndexError for a step that isn't there."""
-        blocks = [self._documents(reads) for reads in self._blocks(steps)]
-        nothing = np.empty(0, np.int64)
-        blocks = blocks or [self._documents(StepReads(nothing, nothing, nothing))]
+        blocks = [self._documents(reads) for reads in (_NO_READS, *self._blocks(steps))]
         return Documents(*(np.concatenate([getattr(b, e.name) for b in blocks]) for e in fields(Documents)))
 
     def write_documents(self, steps: int | range, path: str) -> None:
         """Writes them to a Parquet file, some at a time."""
-        pq, writer = library("pyarrow.parquet", "documents(steps, path) needs", "parquet"), None
-        with partial_file(path) as partial, progress_bar("records", None) as advance:
-            try:
-                for reads in self._blocks(steps):
-                    table = self._documents(reads).to_arrow()
-                    writer = writer or pq.ParquetWriter(partial, table.schema)
-                    writer.write_table(table)
-                    advance(len(reads.indices))
-            finally:
-                if writer is not None:
-                    writer.close()
+        pq = library("pyarrow.parquet", "documents(steps, path) needs", "parquet")
+        schema = self._documents(_NO_READS).to_arrow().schema
+        with (
+            partial_file(path) as partial,
+            progress_bar("records", None) as advance,
+            pq.ParquetWriter(partial, schema) as writer,
+        ):
+            for reads in self._blocks(steps):
+                writer.write_table(self._documents(reads).to_arrow())
+                advance(len(reads.indices))
 
     def steps_of(self, corpus: str | None, key: Any, id_: Any, start: int, until: int | None) -> Documents:
         """The pieces of documents that the steps from `start` to before `until` read."""
@@ -152,16 +149,17 @@ class Lineage:
             raise ValueError(
                 "until: expected a step, as the stream has no end, got None; say up to which to look"
             )
-        _, keys = records_with(self._source, wanted.astype(np.int64), of.name)
-        parts = self._plan.reads(self._position, at_least("start", start, 0), until, strict=False)
-        found = self._documents(self._reads(np.unique(keys), parts))
+        _, keys = records_with(self.source, wanted.astype(np.int64), of.name)
+        found = self.pieces_of(
+            keys, self.plan.reads(self._position, at_least("start", start, 0), until, strict=False)
+        )
         return found.take((found.corpus == of.name) & np.isin(found.document, wanted))
 
     def seen(self, step: int, path: str) -> dict[str | None, range]:
         """Writes how often each document was read before a step, and when last; gives the rows of each corpus."""
-        parts = self._plan.reads(self._position, 0, step)
-        counter = _Counter(self, self._plan.sampler, self._source, parts)
-        corpora = corpora_of(self._source)
+        parts = self.plan.reads(self._position, 0, step)
+        counter = _Counter(self, parts)
+        corpora = corpora_of(self.source)
         total, rows, begin = sum(each.documents for each in corpora), {}, 0
         with _table(path, total) as write, progress_bar("documents", total) as advance:
             for corpus in corpora:
@@ -177,7 +175,7 @@ class Lineage:
 
     def keys_at(self, indices: Int64Array) -> Int64Array:
         """The records of the source that were read at indices, (n,) int64 each."""
-        return self._plan.plain_keys(record_keys_of(self._sampler, indices))
+        return self.plan.plain_keys(record_keys_of(self._sampler, indices))
 
     def counted(
         self, keys: Int64Array, parts: Sequence[WholeSteps | StepReads]
@@ -192,7 +190,7 @@ class Lineage:
     @property
     def leaves_out(self) -> bool:
         """Whether documents are left out of records that have them."""
-        return isinstance(self._source, StagedDataSource)
+        return isinstance(self.source, StagedDataSource)
 
     def pieces_of(self, keys: Int64Array, parts: Sequence[WholeSteps | StepReads]) -> Documents:
         """What some of the steps read of the records with keys."""
@@ -201,7 +199,7 @@ class Lineage:
     def changed_keys(self, parts: Sequence[WholeSteps | StepReads]) -> Int64Array:
         """The keys that steps at the end of the stream read, and those that bad records changed; sorted."""
         ends = [part.indices for part in parts if isinstance(part, StepReads)]
-        planned = self._plan.plain_keys(record_keys_of(self._plan.sampler, self._lost))
+        planned = self.plan.plain_keys(record_keys_of(self.plan.sampler, self._lost))
         return np.unique(np.concatenate([planned, self.keys_at(np.concatenate([self._lost, *ends]))]))
 
     def _blocks(self, steps: int | range) -> Iterator[StepReads]:
@@ -210,7 +208,7 @@ class Lineage:
             steps = range(start, start + 1)
         if steps.step != 1 or steps.start < 0:
             raise ValueError(f"step: expected a step, or a range of steps one behind the other, got {steps}")
-        for part in self._plan.reads(self._position, steps.start, steps.stop):
+        for part in self.plan.reads(self._position, steps.start, steps.stop):
             yield from part.blocks(_BLOCK)
 
     def _reads(self, keys: Int64Array, parts: Sequence[WholeSteps | StepReads]) -> StepReads:
@@ -219,7 +217,7 @@ class Lineage:
         indices = self._lost[:0]
         if spans:
             low, high = min(start for start, _ in spans), max(stop for _, stop in spans)
-            _, indices = indices_of(self._plan.sampler, keys, low, high)
+            _, indices = indices_of(self.plan.sampler, keys, low, high)
             lost = self._lost[np.isin(self.keys_at(self._lost), keys)]
             indices = np.union1d(np.setdiff1d(indices, self._lost), lost)
         found = []
@@ -228,30 +226,20 @@ class Lineage:
             if isinstance(part, StepReads):
                 here = part.indices[np.isin(self.keys_at(part.indices), keys)]
             found.append(part.of_indices(here))
-        nothing = StepReads(*[self._lost[:0]] * 3)
-        return StepReads(*map(np.concatenate, zip(nothing, *found)))
+        return StepReads(*map(np.concatenate, zip(_NO_READS, *found)))
 
     # --- documents --------------------------------------------------------------------------------------------------
 
     def _documents(self, reads: StepReads) -> Documents:
-        found = origins_of(self._source, record_keys_of(self._sampler, reads.indices))
+        found = origins_of(self.source, record_keys_of(self._sampler, reads.indices))
         firsts = np.searchsorted(found.which, np.arange(len(reads.indices)))
-        return Documents(
-            step=reads.steps[found.which],
-            row=reads.rows[found.which],
-            piece=np.arange(len(found.which)) - firsts[found.which],
-            corpus=found.corpora,
-            document=found.documents,
-            id=found.ids,
-            file=found.files,
-            record=found.records,
-            start=found.starts,
-            stop=found.stops,
-            epoch=epochs_of(self._plan.sampler, reads.indices)[found.which],
-        )
+        pieces = np.arange(len(found.which)) - firsts[found.which]
+        which, epochs = found.which, epochs_of(self.plan.sampler, reads.indices)
+        columns: list[Any] = [reads.steps[which], reads.rows[which], pieces, *found[1:], epochs[which]]
+        return Documents(*columns)
 
     def _corpus(self, name: str | None) -> Corpus:
-        corpora = corpora_of(self._source)
+        corpora = corpora_of(self.source)
         known = [each for each in corpora if each.name == name or (name is None and len(corpora) == 1)]
         if not known:
             names = [each.name for each in corpora]
@@ -261,17 +249,15 @@ class Lineage:
     def _called(self, corpus: Corpus, id_: Any) -> Int64Array:
         """The documents of a corpus that have an id: a pass over all records."""
         found: set[int] = set()
-        named = False
-        for low in range(0, len(self._source), _BLOCK):
-            origins = origins_of(self._source, np.arange(low, min(low + _BLOCK, len(self._source))))
-            here = (origins.ids == id_) & (origins.corpora == corpus.name)
-            named = named or any(each is not None for each in origins.ids.tolist())
-            found.update(origins.documents[here].tolist())
-        if not named:
-            raise LookupError(
-                "id: expected a source that says ids of its documents, such as token files with a column 'id', got "
-                f"none of {id_!r}; give key=, the number of the document"
-            )
+        for low in range(0, len(self.source), _BLOCK):
+            origins = origins_of(self.source, np.arange(low, min(low + _BLOCK, len(self.source))))
+            here = origins.corpora == corpus.name
+            if here.any() and all(each is None for each in origins.ids[here].tolist()):
+                raise LookupError(
+                    "id: expected a source that says ids of its documents, such as token files with a column 'id', "
+                    "got one without; give key=, the number of the document"
+                )
+            found.update(origins.documents[here & (origins.ids == id_)].tolist())
         if not found:
             raise LookupError(
                 f"id: expected one that a document of the source has, got {id_!r}; give its key="
@@ -284,14 +270,12 @@ class _Counter:
 
     Args:
         lineage: of the stream.
-        sampler, source: that is planned, and what it reads.
         parts: the steps.
     """
 
-    def __init__(
-        self, lineage: Lineage, sampler: Sampler, source: Any, parts: Sequence[WholeSteps | StepReads]
-    ) -> None:
-        self._lineage, self._sampler, self._source, self._parts = lineage, sampler, source, parts
+    def __init__(self, lineage: Lineage, parts: Sequence[WholeSteps | StepReads]) -> None:
+        self._lineage, self._parts, self._source = lineage, parts, lineage.source
+        self._sampler = sampler = lineage.plan.sampler
         whole = [part for part in parts if isinstance(part, WholeSteps)]
         self._passed: tuple[Int64Array, Int64Array] | None = None
         if any(part.shaped is not None for part in whole) or not finds_keys(sampler):

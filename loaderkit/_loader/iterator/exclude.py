@@ -8,7 +8,7 @@ from loaderkit._plan.seekable_plan import SeekablePlan
 
 from .first_unread import first_unread
 from .reader import StreamReader
-from .reweigh import agree_on_stages, change_from
+from .reweigh import begin_change, change_from, check_one_process
 
 
 def exclude(reader: StreamReader[Position, SeekablePlan], from_step: Any, *, agrees: bool) -> int:
@@ -28,28 +28,14 @@ def exclude(reader: StreamReader[Position, SeekablePlan], from_step: Any, *, agr
             "exclude(): expected a loader with folders of lists, got none; give it exclude=, such as "
             "exclude='blocked/web', or {'web': 'blocked/web'} for the components of a mixture"
         )
-    if plan.row_changing and len(plan.shard.blocks) < plan.shard.shard_count:
-        raise ValueError(
-            f"exclude(): expected one process where operations change the number of rows, got {plan.shard.shard_count} "
-            "shards, whose places aren't known here; save, and restore in all processes with allow={'exclude'}"
-        )
+    check_one_process(plan, "exclude()", "with allow={'exclude'}")
     index = _first_index(reader, plan, position, from_step)
     lists = plan.exclusions.lists.present()
     after = plan.excluding_from(index, lists)
     assert after.exclusions is not None
     changed = after.exclusions.first_difference(plan.exclusions.stages)
-    there = after.continued_at(position, index)
-    if there is not position and reader.user_position is not position:
-        raise ValueError(
-            "exclude(): expected a stream that goes on, got one whose end the wrapper has met; take the elements that "
-            "are left, then take the lists"
-        )
-    if agrees:
-        agree_on_stages(after, position.step, index)
-    begin = index if changed is None else changed
-    step = position.step
-    if position.cursors is None:
-        step += max(0, -(-(begin - position.segments.index_of(step)) // plan.batching.stride))
+    first = index if changed is None else changed
+    step, there = begin_change(reader, after, index, first, "exclude()", "take the lists", agrees=agrees)
     if changed is None:
         return step
     reader.renew_executor()

@@ -33,33 +33,62 @@ def reweigh(reader: StreamReader[Position, SeekablePlan], weights: Mapping[str, 
             f"reweigh(weights): expected a loader with a mixture, got {type(plan.sampler).__qualname__}; use lk.mix or "
             "lk.samplers.MixedSampler"
         )
-    if plan.row_changing and len(plan.shard.blocks) < plan.shard.shard_count:
-        raise ValueError(
-            f"reweigh(weights): expected one process where operations change the number of rows, got "
-            f"{plan.shard.shard_count} shards, whose places aren't known here; save, and restore in all processes a "
-            'loader with these weights, with allow={"mixture"}'
-        )
+    check_one_process(plan, "reweigh(weights)", 'a loader with these weights, with allow={"mixture"}')
     index = first_unread(plan, position, reader.executor)
     before = plan.sampler.stages
     stages = plan.sampler.reweighed(index, weights).stages
     first = next(stage.first_index for stage in stages.entries if stage.live and stage.first_index >= index)
     after = plan.restaged(stages)
-    there = after.continued_at(position, index)
-    if there is not position and reader.user_position is not position:
-        raise ValueError(
-            "reweigh(weights): expected a stream that goes on, got one whose end the wrapper has met; take the "
-            "elements that are left, then change the weights"
-        )
-    step = (
-        position.step
-        if position.cursors is not None
-        else position.step + (first - index) // plan.batching.stride
+    step, there = begin_change(
+        reader, after, index, first, "reweigh(weights)", "change the weights", agrees=agrees
     )
-    if agrees:
-        agree_on_stages(after, position.step, index)
     if not _same_from(first, before, stages):
         change_from(reader, after, there, first)
     return step
+
+
+def check_one_process(plan: SeekablePlan, call: str, restored: str) -> None:
+    """ValueError where a call would need the places of other processes. restored: what to restore there instead."""
+    if plan.row_changing and len(plan.shard.blocks) < plan.shard.shard_count:
+        raise ValueError(
+            f"{call}: expected one process where operations change the number of rows, got {plan.shard.shard_count} "
+            f"shards, whose places aren't known here; save, and restore in all processes {restored}"
+        )
+
+
+def begin_change(
+    reader: StreamReader[Position, SeekablePlan],
+    after: SeekablePlan,
+    index: int,
+    first: int,
+    call: str,
+    then: str,
+    *,
+    agrees: bool,
+) -> tuple[int, Position]:
+    """The step in which a change begins, and the reader's position as the changed plan has it.
+
+    Args:
+        reader: of the stream.
+        after: the changed plan.
+        index: the first one that wasn't read when the change was asked for.
+        first: the one at which it begins.
+        call, then: what was called, and what to do once the stream goes on, for the ValueError where it has ended.
+        agrees: whether the processes of the shard's store compare the change.
+    """
+    position = reader.position
+    there = after.continued_at(position, index)
+    if there is not position and reader.user_position is not position:
+        raise ValueError(
+            f"{call}: expected a stream that goes on, got one whose end the wrapper has met; take the elements that "
+            f"are left, then {then}"
+        )
+    if agrees:
+        agree_on_stages(after, position.step, index)
+    if position.cursors is not None:
+        return position.step, there
+    begin = position.segments.index_of(position.step)
+    return position.step + max(0, -(-(first - begin) // after.batching.stride)), there
 
 
 def change_from(

@@ -77,8 +77,7 @@ def concat_then_split(lengths: Int64Array, row: int) -> ConcatRows:
     documents = np.repeat(np.arange(len(lengths)), counts)
     numbers = np.arange(len(documents)) - np.repeat(np.cumsum(counts) - counts, counts)
     rows = first[documents] + numbers
-    heads = np.flatnonzero(
-        np.diff(rows, prepend=-1)
-    )  # each row's first piece, the only one that may begin earlier
+    # Each row's first piece, the only one that may begin earlier.
+    heads = np.flatnonzero(np.diff(rows, prepend=-1))
     shifts = np.where(numbers[heads] > 0, begins[documents[heads]] % row, 0)
     return ConcatRows(documents, numbers, rows, shifts)

@@ -61,9 +61,8 @@ class PoolState:
     failed: bool = False
     error: Exception | None = None  # why it failed, as long as a stream is open
     thread: threading.Thread | None = None  # the pump's
-    ended: threading.Event = field(
-        default_factory=threading.Event
-    )  # of that thread: it has done all it will do
+    # Of that thread: it has done all it will do.
+    ended: threading.Event = field(default_factory=threading.Event)
     lost: int = 0  # workers
 
     def __post_init__(self) -> None:

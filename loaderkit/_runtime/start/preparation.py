@@ -20,11 +20,8 @@ from typing import Any
 
 from loaderkit._base.system.start_folder import START_FOLDER, present_folder
 
-_MAIN = (
-    "__file__",
-    "__package__",
-    "__doc__",
-)  # attributes of `__main__` that are passed on, besides its spec
+# Attributes of `__main__` that are passed on, besides its spec.
+_MAIN = ("__file__", "__package__", "__doc__")
 
 
 # A pattern; in the interpreter's default filters a text, which has to be equal, or None for any.

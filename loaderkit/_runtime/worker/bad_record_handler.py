@@ -208,9 +208,8 @@ class BadRecordHandler:
 
 
 def _of_a_record(failure: Failure) -> bool:
-    return len(failure.indices) == 1 and not is_of_all(
-        failure.error
-    )  # a source that miscounts fails for all indices
+    # A source that miscounts fails for all indices.
+    return len(failure.indices) == 1 and not is_of_all(failure.error)
 
 
 def is_of_all(error: Exception) -> bool:

@@ -90,9 +90,8 @@ class ReadAhead:
     def _start(self, threads: int) -> None:
         self._process = os.getpid()
         self._jobs: _Jobs = queue.SimpleQueue()
-        counted: list[list[int]] = [
-            [0, 0, 0, 0] for _ in range(threads)
-        ]  # one for each thread: += isn't atomic
+        # One for each thread: += isn't atomic.
+        counted: list[list[int]] = [[0, 0, 0, 0] for _ in range(threads)]
         self.counted += counted
         self._threads = [
             threading.Thread(target=_work, args=(self._jobs, mine), name=f"{self._name}{k}", daemon=True)
@@ -116,9 +115,8 @@ class ReadAhead:
 
     def begin(self, task: int, keys: list[int]) -> None:
         """Queues the reads of a task, unless they are; as many as the bound allows start at once."""
-        if (
-            os.getpid() != self._process
-        ):  # forked by the user: it has none of the threads, and no read will end
+        # Forked by the user: it has none of the threads, and no read will end.
+        if os.getpid() != self._process:
             self._start(len(self._threads))
         if task in self._begun or not keys:
             return

@@ -248,9 +248,8 @@ class TaskRunner:
                 run, read = self._pipeline.rows_of(self._records.make(task, first, last, None, read)), None
             else:
                 run = self._records.make(task, first, last, None, read.part(first, last))
-                read.values[first:last] = [None] * (
-                    last - first
-                )  # rows are made of them: not in memory twice
+                # Rows are made of them: not in memory twice.
+                read.values[first:last] = [None] * (last - first)
                 run = self._pipeline.rows_of(run)
             if self._pad is not None:
                 pad = MapStage(self._runners[-1].level.label, partial(self._pad, bucket=target.shape))

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._order.groups import groups
+
 from .chunk_feed import NO_CHUNK, ChunkFeed, ComposedKeys
 from .eviction import NextUse
 
@@ -174,10 +176,8 @@ class JointChunkFeed:
         """Of each source that has a cache and some of the keys: its feed, its offset, the rows, the keys there."""
         places = np.searchsorted(self._ends, keys, side="right")
         shares = []
-        for place in np.unique(places).tolist():
-            feed = self._feeds[place]
-            if feed is not None:
-                rows = np.flatnonzero(places == place)
+        for place, rows in groups(places):
+            if (feed := self._feeds[place]) is not None:
                 shares.append((feed, self._offsets[place], rows, keys[rows] - self._firsts[place]))
         return shares
 

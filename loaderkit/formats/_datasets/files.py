@@ -4,13 +4,12 @@ import contextlib
 import errno
 import json
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from loaderkit._base.system.made_folder import MADE
 from loaderkit._storage.addresses import is_remote, redacted
-from loaderkit._storage.patterns import file_parts, paths_as_written
+from loaderkit._storage.patterns import file_parts, names_several, paths_as_written
 from loaderkit._storage.range_reader import read_range
 from loaderkit.errors import DataFormatError
 from loaderkit.formats import registry
@@ -22,7 +21,6 @@ from loaderkit.sources import ConcatDataSource
 from .card import CARD
 from .find import SAVED, SAVED_SPLITS, TFDS_INFO, is_dataset, is_known_name, split_pattern
 
-_PATTERN = re.compile(r"[*?{}\[\]]|@\d")
 _LISTED = 3  # names of a folder's files in an error, of each format
 
 
@@ -75,7 +73,11 @@ def _means_files(name: str) -> bool:
         return True
     if split_pattern(name)[2] is not None:
         return False
-    return bool(_PATTERN.search(name)) or registry.is_compressed(name) or registry.by_name(name) is not None
+    return _is_pattern(name) or registry.is_compressed(name) or registry.by_name(name) is not None
+
+
+def _is_pattern(name: str) -> bool:
+    return names_several(name) or "[" in name  # of a pattern, or of a part of a file
 
 
 def _refuse_two_meanings(path: str, data_dir: str | os.PathLike[str] | None) -> None:
@@ -127,7 +129,7 @@ def format_of_files(
     DataFormatError where its name says one and its bytes another.
     """
     texts = [os.fspath(name) for name in names]
-    if any(_PATTERN.search(name) and registry.by_name(name) is None for name in texts):
+    if any(_is_pattern(name) and registry.by_name(name) is None for name in texts):
         # A pattern may say less than the names of its files.
         texts = [part.path for part in file_parts(texts, storage_options=storage_options)]
     for name in filter(registry.is_compressed, texts):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from loaderkit._base.canonical_json import canonical
 from loaderkit._codecs.scan import Scanner
+from loaderkit._order.groups import groups
 from loaderkit._storage.range_reader import ObjectVersion
 from loaderkit.errors import DataFormatError
 
@@ -77,8 +78,7 @@ class CountedIndex(RecordIndex):
         """As of any index; shards are scanned where they weren't yet."""
         shards = self.shard_ends.searchsorted(keys, "right")
         begins, ends = np.empty(len(keys), np.int64), np.empty(len(keys), np.int64)
-        for shard in np.unique(shards).tolist():
-            here = shards == shard
+        for shard, here in groups(shards):
             starts, places = self.starts_of(shard), keys[here] - self.records_of(shard)[0]
             begins[here], ends[here] = starts[places], starts[places + 1]
         return shards, begins, ends

@@ -2,13 +2,13 @@
 
 import io
 import struct
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._base.system.optional_library import library
 from loaderkit._codecs.scan import Malformed, ReadAt
+from loaderkit._storage.range_file import RangeFile
 
 WINDOW_BYTES = 1 << 15  # of text that deflate refers back to
 # Text between two points: each has a window in the index, and a read unpacks half of it on average.
@@ -30,8 +30,9 @@ def gzip_points(
     """
     found = library("indexed_gzip", "large members of gzip need", "compressed")
     written = io.BytesIO()
+    member = RangeFile(lambda at, length: read(begin + at, length), end - begin)
     with found._IndexedGzipFile(  # the plain class: the other one has a buffer and a lock
-        fileobj=io.BufferedReader(_Member(read, begin, end), 1 << 20),
+        fileobj=io.BufferedReader(member, 1 << 20),
         spacing=_SPACING,
         window_size=WINDOW_BYTES,
     ) as file:
@@ -50,27 +51,3 @@ def gzip_points(
     texts = points["text"].astype(np.int64)
     kept = np.diff(texts, append=nbytes) > 0  # the last one may lie behind all text
     return bits[kept], texts[kept], np.concatenate([nothing, windows])[kept]
-
-
-class _Member(io.RawIOBase):
-    """A member as a file of its own."""
-
-    def __init__(self, read: ReadAt, begin: int, end: int) -> None:
-        self._read, self._begin, self._size, self._at = read, begin, end - begin, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = (0, self._at, self._size)[whence] + offset
-        return self._at
-
-    def readinto(self, buffer: Any) -> int:
-        length = max(0, min(len(buffer), self._size - self._at))
-        data = self._read(self._begin + self._at, length) if length else b""
-        buffer[: len(data)] = data
-        self._at += len(data)
-        return len(data)

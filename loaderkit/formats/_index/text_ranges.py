@@ -43,7 +43,7 @@ def readable_ranges(index: RecordIndex, ranges: RangeReader) -> RangeReader:
 _Block = tuple[int, int]  # a shard, and the number of a block there
 
 
-class TextRanges:
+class TextRanges(RangeReader):
     """A `RangeReader` of the text of files, some of which are compressed. A call unpacks each block once.
 
     A block with more than 64 MiB of text is read from front to back, from any place on, as a run that goes on or a part
@@ -121,18 +121,6 @@ class TextRanges:
         for place, pieces in parts.items():
             found[place] = b"".join([pieces[block] for block in sorted(pieces)])
         return found
-
-    def read_each(
-        self, shards: NDArray[np.int64], begins: NDArray[np.int64], ends: NDArray[np.int64]
-    ) -> Iterator[bytes | memoryview]:
-        """What `read` gives."""
-        return iter(self.read(shards, begins, ends))
-
-    def read_as_they_come(
-        self, shards: NDArray[np.int64], begins: NDArray[np.int64], ends: NDArray[np.int64]
-    ) -> Iterator[tuple[int, bytes | memoryview]]:
-        """What `read` gives, with the places."""
-        return enumerate(self.read(shards, begins, ends))
 
     def close(self) -> None:
         """Closes the files, and forgets what was unpacked; a later read opens them again."""

@@ -66,15 +66,16 @@ class _GzipMember:
         return self._inflate.unused_data
 
 
-def _opened(begin: bytes) -> tuple[Any, tuple[type[Exception], ...]]:
-    """What unpacks a frame or a member that begins so, and its errors; ValueError for other bytes."""
+def _opened(begin: bytes, at: int) -> tuple[Any, tuple[type[Exception], ...]]:
+    """What unpacks a frame or a member that begins so at a byte, and its errors; Malformed for other bytes."""
     program = compressed_by(begin)
     if program == "zstd":
         library = zstd_library()
         return library.ZstdDecompressor(), (library.ZstdError,)
     if program == "gzip":
         return _GzipMember(), (zlib.error,)
-    raise ValueError(f"expected a frame of zstd, a member of gzip or the end of the file, got {begin!r}")
+    problem = f"expected a frame of zstd, a member of gzip or the end of the file, got {begin!r}"
+    raise Malformed(at, problem, _AGAIN)
 
 
 class UnpackedText:
@@ -83,6 +84,7 @@ class UnpackedText:
     Args:
         read: gives the file's bytes.
         size: of the file.
+        at_once: bytes of the file that are read at once, and of text that is made.
 
     begin, end: what of the text is at hand.
     Malformed with the place in the file where it is cut off, damaged or followed by other bytes.
@@ -94,8 +96,8 @@ class UnpackedText:
     (b'e\ntw', b'o\n', array([0, 8]))
     """
 
-    def __init__(self, read: ReadAt, size: int) -> None:
-        self._read, self._size = read, size
+    def __init__(self, read: ReadAt, size: int, *, at_once: int | None = None) -> None:
+        self._read, self._size, self._at_once = read, size, at_once or _PIECE
         self._begin_again()
 
     def _begin_again(self) -> None:
@@ -110,6 +112,11 @@ class UnpackedText:
     @property
     def end(self) -> int:
         return self.begin + len(self._text)
+
+    @property
+    def frame_ended(self) -> bool:
+        """Whether the text at hand ends with that of a frame or a member."""
+        return self._frame is None
 
     def __call__(self, offset: int, length: int) -> bytes:
         """The bytes of the text, fewer at its end only."""
@@ -128,7 +135,7 @@ class UnpackedText:
             frame = self._frame
             data = self._input() if frame.needs_input else b""
             try:
-                piece: bytes = frame.decompress(data, _PIECE)
+                piece: bytes = frame.decompress(data, self._at_once)
             except self._errors as error:
                 problem = f"expected the rest of a frame or a member, got other bytes: {error}"
                 raise Malformed(self._at - len(data), problem, _AGAIN) from None
@@ -146,7 +153,7 @@ class UnpackedText:
 
     def _input(self) -> bytes:
         if not self._waiting and self._at < self._size:
-            self._waiting = self._read(self._at, min(_PIECE, self._size - self._at))
+            self._waiting = self._read(self._at, min(self._at_once, self._size - self._at))
             self._at += len(self._waiting)
         data, self._waiting = self._waiting, b""
         return data
@@ -160,10 +167,7 @@ class UnpackedText:
         self._waiting = data
         if not data:
             return False
-        try:
-            self._frame, self._errors = _opened(data[:4])
-        except ValueError as error:
-            raise Malformed(self._at - len(data), str(error), _AGAIN) from None
+        self._frame, self._errors = _opened(data[:4], self._at - len(data))
         self._blocks.extend((self._at - len(data), self._at, self.end))
         return True
 
@@ -235,23 +239,14 @@ def unpacked_block(data: bytes | memoryview, nbytes: int, bit: int, window: byte
     """
     if window is not None:
         return _rest_of_member(data, nbytes, bit, window)
-    parts, left = list[bytes](), nbytes
-    while left > 0:
-        frame, errors = _opened(bytes(data[:4]))
-        try:
-            # A byte more, so that the end and its checksum are read.
-            text: bytes = frame.decompress(data, left + 1)
-        except errors as error:
-            raise ValueError(str(error)) from None
-        if not frame.eof:
-            raise ValueError(
-                f"expected a frame or a member of at most {left} bytes of text, got more, or a part of one"
-            )
-        parts.append(text)
-        left, data = left - len(text), frame.unused_data.lstrip(b"\0")
-    if left:
-        raise ValueError(f"expected {nbytes} bytes of text, got {nbytes - left}")
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    read = memoryview(data)
+    # More at once than there is, so that a frame's end and its checksum are read with its text.
+    at_once = max(len(data), nbytes) + 1
+    text = UnpackedText(lambda at, length: bytes(read[at : at + length]), len(data), at_once=at_once)
+    found = text(0, nbytes)
+    if text.end != nbytes or not text.frame_ended:
+        raise ValueError(f"expected {nbytes} bytes of text, got {text.end}, or a part of a frame or a member")
+    return found
 
 
 def _rest_of_member(data: bytes | memoryview, nbytes: int, bit: int, window: bytes) -> bytes:

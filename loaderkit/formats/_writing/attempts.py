@@ -33,7 +33,6 @@ def remove_attempts(folder: str) -> None:
     for name in os.listdir(folder):
         if name.startswith(_ATTEMPTS):
             away = os.path.join(folder, f"{_ATTEMPTS}-{os.urandom(4).hex()}")
-            os.rename(
-                os.path.join(folder, name), away
-            )  # so that a late task makes no file while it is emptied
+            # So that a late task makes no file while it is emptied.
+            os.rename(os.path.join(folder, name), away)
             shutil.rmtree(away, ignore_errors=True)

@@ -183,9 +183,8 @@ class WriteTarget:
         if self.is_file:
             for second in seconds:
                 with contextlib.suppress(FileNotFoundError):
-                    os.unlink(
-                        self._path
-                    )  # the first file of another run never lies beside the second of this one
+                    # The first file of another run never lies beside the second of this one.
+                    os.unlink(self._path)
                 sync(os.path.join(self.folder, second))
                 os.replace(os.path.join(self.folder, second), self._second)
             beside = drop_index([self._path], self._format)

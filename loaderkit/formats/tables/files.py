@@ -1,7 +1,6 @@
 """The files of a table: how each is opened, whether it is the file that the source began with, which rows are used."""
 
 import contextlib
-import io
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,8 @@ from loaderkit._source.content import digest_of
 from loaderkit._storage.addresses import is_remote, redacted
 from loaderkit._storage.open_ranges import open_ranges
 from loaderkit._storage.patterns import file_parts
-from loaderkit._storage.range_reader import RangeReader, read_range
+from loaderkit._storage.range_file import RangeFile
+from loaderkit._storage.range_reader import read_range
 from loaderkit.errors import DataFormatError, LoaderkitError
 from loaderkit.formats._index.check import sample_of
 from loaderkit.formats._index.find import find_blocks
@@ -112,7 +112,13 @@ class TableFiles:
     def open(self, file: int) -> Any:
         """What pyarrow reads: the path of a local file, or an object of a server as a file."""
         self.check(file)
-        return RangeFile(self._ranges, file, self._sizes[file]) if self.remote else self._paths[file]
+        if not self.remote:
+            return self._paths[file]
+
+        def read(begin: int, length: int) -> bytes:
+            return read_range(self._ranges, file, begin, begin + length)
+
+        return RangeFile(read, self._sizes[file])
 
     def damaged(self, file: int, expected: str, error: Exception, source: str = "") -> Exception:
         """The error for a file that can't be read; FileChangedError where it was written to.
@@ -219,49 +225,3 @@ def file_mark(path: str) -> bytes:
     """The first 8 bytes of a local file, which say its format."""
     with open(os.fspath(path), "rb") as file:
         return file.read(8)
-
-
-class RangeFile(io.RawIOBase):
-    """A shard of a set, read range by range; each read is retried and checked as the reader does.
-
-    Args:
-        ranges: the set's reader.
-        shard: number of the shard.
-        size: its bytes.
-    """
-
-    def __init__(self, ranges: RangeReader, shard: int, size: int) -> None:
-        self._ranges, self._shard, self._size, self._at = ranges, shard, size, 0
-
-    def readable(self) -> bool:
-        """Always."""
-        return True
-
-    def seekable(self) -> bool:
-        """Always."""
-        return True
-
-    def tell(self) -> int:
-        """The place of the next read."""
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Sets the place of the next read."""
-        base = (0, self._at, self._size)[whence]
-        self._at = base + offset
-        return self._at
-
-    def read(self, size: int = -1) -> bytes:
-        """The next bytes, fewer at the end only."""
-        end = self._size if size < 0 else min(self._size, self._at + size)
-        if end <= self._at:
-            return b""
-        data = read_range(self._ranges, self._shard, self._at, end)
-        self._at = end
-        return data
-
-    def readinto(self, buffer: Any) -> int:
-        """Fills a buffer; the number of bytes read."""
-        data = self.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)

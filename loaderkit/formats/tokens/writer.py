@@ -64,10 +64,8 @@ class WrittenColumn:
         if given.ndim == 0 and given.dtype.kind in "iufb":
             with np.errstate(all="ignore"):
                 number = given.astype(self.dtype)
-            kept, told = (
-                number.item(),
-                given.item(),
-            )  # as Python's numbers, which are compared without rounding
+            # As Python's numbers, which are compared without rounding.
+            kept, told = (number.item(), given.item())
             if (type(kept) is bool) == (type(told) is bool) and (kept == told or kept != kept):
                 return number.tobytes()
         raise self._other(f"a number that {np.dtype(self.dtype)} holds", value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -74,23 +74,9 @@ class EpochPlans:
 
     def rows_of(self, documents: npt.ArrayLike) -> tuple[Int64Array, Int64Array]:
         """The rows with pieces of documents in all epochs, as `PackPlan.rows_of` gives them."""
-        return self._of_each(lambda plan: plan.rows_of(documents), shifted=slice(1, 2))
-
-    def rows_excluded(self, documents: npt.ArrayLike) -> tuple[Int64Array, Int64Array]:
-        """The rows of all epochs without other documents, and those with others, as `PackPlan.rows_excluded`."""
-        return self._of_each(lambda plan: plan.rows_excluded(documents), shifted=slice(0, 2))
-
-    def _of_each(
-        self, found: Callable[[PackPlan], tuple[Int64Array, Int64Array]], *, shifted: slice
-    ) -> tuple[Int64Array, Int64Array]:
-        """What is found in each plan; those arrays that are numbers of rows are of all epochs then."""
-        pairs = []
-        for epoch, plan in enumerate(self.plans):
-            pair = list(found(plan))
-            pair[shifted] = [rows + self._first(epoch) for rows in pair[shifted]]
-            pairs.append(pair)
-        one, other = (np.concatenate(arrays) for arrays in zip(*pairs))
-        return one, other
+        pairs = [plan.rows_of(documents) for plan in self.plans]
+        rows = [found + self._first(epoch) for epoch, (_, found) in enumerate(pairs)]
+        return np.concatenate([which for which, _ in pairs]), np.concatenate(rows)
 
     def document_lengths(self, documents: npt.ArrayLike) -> Int64Array:
         """The lengths that documents were planned with, as `PackPlan.document_lengths` gives them."""

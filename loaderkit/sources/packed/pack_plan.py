@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy.typing as npt
 
 from loaderkit._base.block_checksums import damaged
 from loaderkit._base.canonical_json import canonical
-from loaderkit._order.matches import matches
+from loaderkit._order.matches import among, matches
 from loaderkit._order.packing.block import (
     COUNTS,
     FRAME_WORDS,
@@ -23,6 +22,7 @@ from loaderkit._order.packing.block import (
     unpack_pieces,
 )
 from loaderkit._order.permutation import Int64Array
+from loaderkit._source.record_key import check_keys
 from loaderkit.samplers.optional import indices_of, within
 from loaderkit.samplers.protocol import Sampler, record_keys_of
 from loaderkit.sources.shared_arrays import SharedColumns
@@ -120,16 +120,6 @@ class RowPieces(NamedTuple):
         return RowPieces(self.documents[kept], self.starts[kept], lengths[kept], np.maximum(left, 1))
 
 
-def among(values: Int64Array, ascending: Int64Array) -> npt.NDArray[np.bool_]:
-    """Which of the values are in an ascending array, (n,) bool: without the sort that np.isin makes at each call.
-
-    >>> among(np.array([5, 2]), np.array([1, 2]))
-    array([False,  True])
-    """
-    found: npt.NDArray[np.bool_] = ascending.searchsorted(values) < ascending.searchsorted(values, "right")
-    return found
-
-
 class PackPlan:
     """Which tokens of which documents make each row; `lk.plan_packing` makes it and `lk.PackedDataSource` reads it.
 
@@ -215,7 +205,7 @@ class PackPlan:
         >>> sorted(zip(pieces.documents.tolist(), pieces.starts.tolist(), pieces.lengths.tolist()))
         [(0, 0, 3), (1, 0, 4), (1, 4, 4), (1, 8, 1)]
         """
-        wanted = self._checked(keys)
+        wanted = check_keys(keys, len(self), self)
         self._words.check()
         self._lengths.check()
         rules, (words,) = self._settings.rules, self._words.arrays
@@ -269,45 +259,6 @@ class PackPlan:
         (3, True)
         """
         which, places = self._places_of(np.asarray(documents, np.int64))
-        found = [np.empty((2, 0), np.int64)]
-        for part, inside, first_row, firsts, pieces in self._blocks_of(places):
-            some, at = matches(inside, pieces)
-            rows = np.repeat(np.arange(len(firsts) - 1), np.diff(firsts))[at]
-            found.append(np.stack([which[part][some], rows + first_row]))
-        whole = np.concatenate(found, axis=1)
-        return whole[0], whole[1]
-
-    def rows_excluded(self, documents: npt.ArrayLike) -> tuple[Int64Array, Int64Array]:
-        """The rows with no piece but of some documents, and the others with such pieces; ascending, (n,) int64 each.
-
-        Args:
-            documents: as `rows_of` takes them.
-
-        >>> import loaderkit as lk
-        >>> lk.plan_packing([3, 1, 4], 4).rows_excluded([0, 2])
-        (array([0]), array([1]))
-        """
-        gone, touched = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        _, places = self._places_of(np.asarray(documents, np.int64))
-        for _, inside, first_row, firsts, pieces in self._blocks_of(places):
-            marks = np.zeros(self._settings.block, np.bool_)
-            marks[inside] = True
-            # A sum over the pieces of each row, which has one or more.
-            lost = np.add.reduceat(marks[pieces], firsts[:-1], dtype=np.int64)
-            some = np.flatnonzero(lost)
-            whole = lost[some] == np.diff(firsts)[some]
-            gone.append(some[whole] + first_row)
-            touched.append(some[~whole] + first_row)
-        return np.concatenate(gone), np.concatenate(touched)
-
-    def _blocks_of(
-        self, places: Int64Array
-    ) -> Iterator[tuple[slice, Int64Array, int, Int64Array, Int64Array]]:
-        """The blocks with rows that have some of the places, which ascend.
-
-        Of each: which of the places are there, and these counted from the block's first; its first row; the number of
-        each row's first piece, and of all pieces; the place of each piece's document in the block.
-        """
         self._words.check()
         (words,), size = self._words.arrays, self._settings.block
         blocks = places // size
@@ -315,14 +266,21 @@ class PackPlan:
         if not self._all_good:
             self._check_blocks(wanted)
         ends = np.searchsorted(blocks, wanted, "right").tolist()
+        found = [np.empty((2, 0), np.int64)]
         for block, begin, end in zip(wanted.tolist(), [0, *ends], ends):
+            if not (count := int(self._num_rows[block])):
+                continue
             first, last = self._first_words[block : block + 2].tolist()
-            first, rows = first + FRAME_WORDS, int(self._num_rows[block])
-            firsts = words[first : first + rows + 1].astype(np.int64)
-            if rows:
-                pieces, _ = unpack_pieces(words[last - int(firsts[-1]) : last])
-                part = slice(begin, end)
-                yield part, places[part] - block * size, int(self._first_rows[block]), firsts, pieces
+            firsts = words[first + FRAME_WORDS :][: count + 1].astype(np.int64)  # of each row its first piece
+            pieces, _ = unpack_pieces(words[last - int(firsts[-1]) : last])
+            inside, there = places[begin:end] - block * size, np.zeros(size, np.bool_)
+            there[inside] = True
+            at = np.flatnonzero(there[pieces])  # few, so that only these are searched
+            some, of = matches(inside, pieces[at])
+            rows = firsts.searchsorted(at[of], "right") - 1 + self._first_rows[block]
+            found.append(np.stack([which[begin:end][some], rows]))
+        whole = np.concatenate(found, axis=1)
+        return whole[0], whole[1]
 
     def _places_of(self, documents: Int64Array) -> tuple[Int64Array, Int64Array]:
         """Which documents were packed, and their places in the order in which they were, ascending."""
@@ -367,17 +325,6 @@ class PackPlan:
 
     def _by_feature(self, columns: list[Int64Array]) -> Int64Array:
         return columns[0] if self.features is None else np.stack(columns, axis=-1)
-
-    def _checked(self, keys: npt.ArrayLike) -> Int64Array:
-        wanted = np.asarray(keys)
-        if wanted.size == 0:
-            return np.empty(0, np.int64)
-        if wanted.dtype.kind not in "iu" or wanted.ndim != 1:
-            raise TypeError(f"keys: expected ints of shape (n,), got {wanted.dtype} of shape {wanted.shape}")
-        if wanted.min() < 0 or wanted.max() >= len(self):
-            bad = wanted[(wanted < 0) | (wanted >= len(self))][0]
-            raise IndexError(f"keys: expected rows from 0 to {len(self) - 1}, got {bad}, of {self!r}")
-        return wanted.astype(np.int64, copy=False)
 
     def __repr__(self) -> str:
         rules, notes = self._settings.rules, ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from reprlib import repr as _short
 from typing import Any, SupportsIndex
@@ -17,7 +17,7 @@ from loaderkit._order.packing.leaves import FeatureLeaves, Names, RowLayout, Tar
 from loaderkit._order.permutation import Int64Array
 from loaderkit._source.content import sampled_keys
 from loaderkit._source.fingerprint import fingerprint_of, same_where_known
-from loaderkit._source.optional import CallAdvice, has_tokens, lacking
+from loaderkit._source.optional import CallAdvice, has_tokens, lacking, only_where
 from loaderkit._source.origins import Origins, OriginsBelow, origins_of, records_with
 from loaderkit._source.protocol import holds_own_objects
 from loaderkit._source.record_key import check_key, check_keys, short_repr
@@ -164,22 +164,17 @@ class PackedDataSource(CallAdvice, OriginsBelow, HasCard):
             return []
         if self._tokens is None:
             return self._read(keys)
-        columns = self._take(keys)
+        columns = self.take(keys)
         return [dict(zip(columns, rows)) for rows in zip(*columns.values())]
 
-    @property
-    def take(self) -> Callable[..., dict[str, NDArray[Any]]]:
+    @only_where(lambda self: self._require_tokens("take"))
+    def take(self, record_keys: ArrayLike, out: list[NDArray[Any]] | None = None) -> dict[str, NDArray[Any]]:
         """Many rows as columns (n, T); only where the source is a TokenDataSource, else an AttributeError.
 
         Args:
             record_keys: integers (n,).
             out: an array (n, T) for each leaf of a row, in their order, to be filled.
         """
-        if self._tokens is None:
-            raise lacking(self, "take", needs="a TokenDataSource")
-        return self._take
-
-    def _take(self, record_keys: ArrayLike, out: list[NDArray[Any]] | None = None) -> dict[str, NDArray[Any]]:
         source, (feature,) = self._tokens, self._features
         leaves = feature.leaves
         keys = check_keys(record_keys, len(self), self)
@@ -204,6 +199,10 @@ class PackedDataSource(CallAdvice, OriginsBelow, HasCard):
         values[feature.name] = source.slices(begins, ends)
         leaves.write(layout, columns, values, self._pad)
         return columns
+
+    def _require_tokens(self, name: str) -> None:
+        if self._tokens is None:
+            raise lacking(self, name, needs="a TokenDataSource")
 
     def _read(self, keys: Int64Array) -> list[dict[str, NDArray[Any]]]:
         """Rows of any source; those of tokens may differ in dtype."""
@@ -263,7 +262,10 @@ class PackedDataSource(CallAdvice, OriginsBelow, HasCard):
         Args:
             documents: (n,) ints, record keys of the documents; IndexError for one that isn't there.
         """
-        return self._plan.rows_excluded(check_keys(documents, len(self._source), self._source))
+        keys = np.unique(check_keys(documents, len(self._source), self._source))
+        rows, lost = np.unique(self._plan.rows_of(keys)[1], return_counts=True)
+        whole = lost == self._plan.rows(rows).counts
+        return rows[whole], rows[~whole]
 
     def excluding(self, documents: ArrayLike) -> PackedDataSource:
         """The same rows without the pieces of some documents: the others move up, the rest is padding.
@@ -295,8 +297,7 @@ class PackedDataSource(CallAdvice, OriginsBelow, HasCard):
     @property
     def dtype(self) -> np.dtype[Any]:
         """The dtype of the tokens; only where the source is of tokens, else an AttributeError."""
-        if self._tokens is None:
-            raise lacking(self, "dtype", needs="a TokenDataSource")
+        self._require_tokens("dtype")
         found: np.dtype[Any] = self._tokens.dtype
         return found
 
@@ -308,8 +309,7 @@ class PackedDataSource(CallAdvice, OriginsBelow, HasCard):
     @property
     def chunk_bytes(self) -> int:
         """Bytes of the tokens of a chunk, for `ChunkSampler.over`; only where the source is a TokenDataSource."""
-        if self._tokens is None:
-            raise lacking(self, "chunk_bytes", needs="a TokenDataSource")
+        self._require_tokens("chunk_bytes")
         return int(self.chunk_records * self._features[0].row * self._tokens.dtype.itemsize)
 
     def name(self, record_key: SupportsIndex) -> str:

@@ -26,9 +26,8 @@ class VocabularyTable:
     count: int
     sha256: str
     values: tuple[Any, ...] = field(compare=False, repr=False)
-    _sorted: tuple[np.ndarray, np.ndarray] = field(
-        init=False, repr=False, compare=False
-    )  # integers, their places
+    # Integers, their places.
+    _sorted: tuple[np.ndarray, np.ndarray] = field(init=False, repr=False, compare=False)
     _places: dict[Any, int] = field(init=False, repr=False, compare=False)  # of texts, as str and as bytes
 
     def __post_init__(self) -> None:

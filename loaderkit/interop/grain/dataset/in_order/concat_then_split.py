@@ -196,9 +196,8 @@ class ConcatThenSplitIterDataset(Step):
         bos_token_id: int | None = None,
     ) -> None:
         super().__init__(parent)
-        replaces = (
-            bos_handling.name == BOSHandling.REPLACE_FIRST_TOKEN_WITH_BOS.name
-        )  # the installed Grain's, too
+        # The installed Grain's, too.
+        replaces = bos_handling.name == BOSHandling.REPLACE_FIRST_TOKEN_WITH_BOS.name
         if replaces == (bos_token_id is None) or (bos_features and not replaces):
             raise ValueError(
                 "bos_token_id, bos_features: expected with bos_handling=REPLACE_FIRST_TOKEN_WITH_BOS, and only then, "

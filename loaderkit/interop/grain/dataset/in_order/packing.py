@@ -127,9 +127,8 @@ def _described(
         segment_ids, positions = out[:, first : first + step].reshape(2, -1)
         some = slice(bounds[first], bounds[min(first + step, count)])
         begins = begun[some] + (rows[some] - first) * cells
-        spans = np.diff(
-            begins, append=len(positions)
-        )  # a document's cells, and those behind it that have none
+        # A document's cells, and those behind it that have none.
+        spans = np.diff(begins, append=len(positions))
         runs = np.stack([lengths[some], spans - lengths[some]], axis=1).ravel()
         ids = np.zeros(len(runs), np.int32)
         ids[::2] = numbers[some]

@@ -16,7 +16,7 @@ def is_packed_row(record: dict[str, Any]) -> bool:
     True
     """
     return any(
-        np.ndim(record.get(name + ids)) == 1 for name in record for ids, _ in _LEAVES if name + ids in record
+        np.ndim(record[name + ids]) == 1 for name in record for ids, _ in _LEAVES if name + ids in record
     )
 
 

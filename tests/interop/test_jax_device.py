@@ -1,10 +1,12 @@
 """One process: batches as arrays of JAX, the position shared with the iterator below, and whose memory they are."""
 
+import dataclasses
 import gc
 import itertools
 import json
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -176,6 +178,23 @@ def test_a_tree_of_shardings_may_end_above_the_leaves():
         ),
     ):
         next(batches)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Tokens:
+    ids: Any
+    own: Any = None
+
+
+def test_leaves_of_a_class_that_jax_knows_are_padded_by_name():
+    """Its batches are trees of JAX, with the mask in the field that held None."""
+    operations = [lk.PadTo(3, "ids", mask="own")]
+    loader = lk.load([Tokens(np.arange(k + 1)) for k in range(3)], batch_size=3, operations=operations)
+    with lk.device_iterator(iter(loader)) as batches:
+        made = jax.tree.map(lambda leaf: leaf + 0, next(batches))
+    assert isinstance(made, Tokens) and made.ids.tolist() == [[0, 0, 0], [0, 1, 0], [0, 1, 2]]
+    assert made.own.tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
 
 
 def test_the_position_is_that_of_what_the_user_received():

@@ -1,5 +1,7 @@
 """Elements without names as dicts."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 

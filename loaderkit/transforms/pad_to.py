@@ -1,5 +1,7 @@
 """Leaves of different lengths made one length, by values behind them."""
 
+from __future__ import annotations
+
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 

@@ -10,7 +10,6 @@ import numpy as np
 from loaderkit._base.size_text import size_text
 from loaderkit._source.protocol import read_record, read_records
 
-from .has_card import SAMPLED
 from .record_features import MIXED, features_of
 
 _SHOWN = Repr()
@@ -78,7 +77,7 @@ def card_of(
     # Those that this source is made of, where they have names.
     parts = dict(zip(source.names, source._sources)) if vars(source).get("names") else {}
     if fields == MIXED and parts:
-        sample = {name: read_record(part, 0) for name, part in [*parts.items()][:SAMPLED] if len(part)}
+        sample = {name: read_record(part, 0) for name, part in [*parts.items()][: len(keys)] if len(part)}
         fields = features_of([sample])
     return SourceCard(
         repr(source),

@@ -58,5 +58,5 @@ def test_a_source_and_an_operation_of_ours_bring_their_own_files():
         Modules()
     )
     ours = {"_source.content", "_source.record_key"}
-    ours |= {"sources", "sources.arrays", "sources.has_card", "sources.shared_arrays"}
+    ours |= {"sources", "sources.arrays", "sources.has_card", "sources.shared_arrays", "sources.sliced"}
     assert more == {*(f"loaderkit.{name}" for name in ours), "numpy.random"}  # which the operation draws from

@@ -29,7 +29,7 @@ def test_sources_of_sources(tmp_path):
     with lk.open(names) as source:
         size = source.card().files
         for made in (
-            lk.SubsetDataSource(source, [7, 3]),
+            source[[7, 3]],
             lk.MapDataSource(source, dict),
             lk.ZipDataSource([source, range(20)]),
             lk.ConcatDataSource([source, source]),

@@ -159,7 +159,9 @@ class DataLoader(LineageMethods, Closing, Generic[T_co]):
         self._settings = LoaderSettings(
             source=source,
             sampler=sampler_of_source,
-            operations=with_planned_shapes(as_operations(operations), sampler_of_source, tolerance),
+            operations=with_planned_shapes(
+                as_operations(operations), sampler_of_source, tolerance, len(source)
+            ),
             worker_count=arguments.worker_count_of(worker_count),
             tuned=worker_count == "auto",
             worker_kind=arguments.one_of("worker_kind", worker_kind, "process", "thread"),

@@ -16,7 +16,7 @@ from loaderkit.transforms.shape import shape_of
 
 
 def with_planned_shapes(
-    operations: tuple[Transformation, ...], sampler: Sampler, tolerance: Tolerance
+    operations: tuple[Transformation, ...], sampler: Sampler, tolerance: Tolerance, num_records: int
 ) -> tuple[Transformation, ...]:
     """The operations; a PadBatch whose boundaries the plan chooses gets rows that are padded to them.
 
@@ -24,10 +24,11 @@ def with_planned_shapes(
         operations: checked ones.
         sampler: the loader's; ValueError where it says shapes of batches that the operations don't make.
         tolerance: which bad records are accepted.
+        num_records: the length of the source; ValueError where a PadBatch has lengths of others.
 
     >>> from loaderkit.samplers import SequentialSampler
     >>> batch = PadBatch(2, boundaries={"x": [4]})
-    >>> with_planned_shapes((batch,), SequentialSampler(4), Tolerance())[0].rows_padded
+    >>> with_planned_shapes((batch,), SequentialSampler(4), Tolerance(), 4)[0].rows_padded
     True
     """
     known = shaped(sampler)
@@ -42,11 +43,39 @@ def with_planned_shapes(
                 f"plans whole batches, got {next(iter(changes), 'skipped bad records')}; leave the records out by "
                 "lk.SubsetDataSource, and their lengths, before"
             )
+    for batch in batches:
+        if isinstance(batch, PadBatch) and batch.known is not None:
+            _check_lengths(batch.known, operations, sampler, tolerance, num_records)
     if not batches or changing or not isinstance(last := batches[-1], PadBatch):
         return operations
-    if known is None and last.buckets > 1:
+    if known is None and last.buckets > 1 and last.known is None:
         return operations
     return tuple(op.of_padded_rows() if op is last else op for op in operations)
+
+
+def _check_lengths(
+    lengths: Any,
+    operations: tuple[Transformation, ...],
+    sampler: Sampler,
+    tolerance: Tolerance,
+    num_records: int,
+) -> None:
+    shapes = shape_of(operations)
+    changing = [op.shown for op in shapes if op.changes_rows] or ["skipped bad records"] * tolerance.skips
+    if len(lengths) != num_records:
+        problem = f"{num_records}, one for each record of the source, got {len(lengths)}; measure this source"
+    elif changing:
+        problem = f"none with what changes the number of rows, got {changing[0]}; leave records out before"
+    elif sum(op.batch is not None for op in shapes) > 1:
+        problem = "none but of the only Batch, got several; pad in the first"
+    elif tolerance.policy != "raise" and hasattr(sampler, "instead"):
+        problem = (
+            f"none with on_record_error={tolerance.policy!r} and a {type(sampler).__qualname__}, of which any record "
+            "may stand for a bad one; give boundaries that hold all"
+        )
+    else:
+        return
+    raise ValueError(f"lengths: expected {problem}")
 
 
 def _check(known: ShapedSampler, name: str, batches: list[Any]) -> None:
@@ -64,7 +93,7 @@ def _check(known: ShapedSampler, name: str, batches: list[Any]) -> None:
     if isinstance(batches[0], PadBatch) and batches[0].buckets != len(known.sizes):
         raise ValueError(
             f"boundaries: expected {len(known.sizes)} for each leaf, one for each bucket of {name}, got "
-            f"{batches[0].buckets}; give as many"
+            f"{'the longest' if batches[0].longest else batches[0].buckets}; give as many"
         )
 
 
@@ -80,8 +109,10 @@ def check_shapes(plan: SeekablePlan) -> None:
     if last.buckets > 1 and not last.rows_padded:
         raise ValueError(
             f"boundaries: expected one of each leaf, or a sampler that says the shape of each batch, with "
-            f"{shard.shard_count} shards, which would pad a batch differently, got {last.buckets}; use "
-            f"sampler=lk.samplers.LengthBucketSampler(lengths, boundaries, {plan.batching.rows}, shuffle=True, seed=0)"
+            f"{shard.shard_count} shards, which would pad a batch differently, got "
+            f"{'the longest of each batch' if last.buckets >> 31 else last.buckets}; give 'longest' with lengths=, or "
+            f"use sampler=lk.samplers.LengthBucketSampler(lengths, boundaries, {plan.batching.rows}, shuffle=True, "
+            "seed=0)"
         )
     known = plan.shaped_for(plan.batching)
     if known is not None:

@@ -4,6 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 
 @dataclass(frozen=True, slots=True)
 class BatchShape:
@@ -11,6 +14,7 @@ class BatchShape:
 
     batch_size, global_batch_size: one is an int, the other None. has_function: whether a batch_fn makes the batch.
     buckets: how many lengths a PadBatch pads to, 0 for another Batch. rows_padded: whether the plan says which.
+    known: (n,) ints, of each record its bucket, where the plan takes that of the longest row of a step; else None.
     """
 
     batch_size: int | None
@@ -19,6 +23,7 @@ class BatchShape:
     has_function: bool
     buckets: int = 0
     rows_padded: bool = False
+    known: NDArray[np.integer] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from loaderkit.samplers import Sampler
 from loaderkit.samplers.protocol import record_keys_of
 
 from .ledger import Ledger
+from .segments import Segments
 
 Int64Array = NDArray[np.int64]
 
@@ -138,7 +139,8 @@ class ReplacementSearch:
     """Gives the indices to try in place of a lost one, in order, and the record that each reads.
 
     sampler, start, stop: the stream. num_records: the source's length. ledger: the results of earlier searches. most:
-    the greatest number of candidates for one index.
+    the greatest number of candidates for one index. segments: of the steps, where only records of its own step, which
+    are no longer than planned, may stand for a lost one.
 
     >>> from loaderkit.samplers import SequentialSampler
     >>> candidates = ReplacementSearch(SequentialSampler(4), 0, 4, num_records=4, ledger={}, most=9)
@@ -152,6 +154,7 @@ class ReplacementSearch:
     num_records: int
     ledger: Mapping[int, int]
     most: int
+    segments: Segments | None = None
 
     def __call__(self, index: int, tried: int) -> tuple[Int64Array, Int64Array]:
         """Indices and record keys of the next candidates, (n,) int64 each; empty after the last one.
@@ -160,16 +163,19 @@ class ReplacementSearch:
         """
         if hasattr(self.sampler, "instead"):
             return self._by_sampler(self.sampler, index, tried)
-        begin = self.ledger.get(index, index)
-        most = self.most if self.stop is None else min(self.most, self.stop - self.start - 1)
+        begin, start, stop = self.ledger.get(index, index), self.start, self.stop
+        if self.segments is not None:
+            start, end = self.segments.step_around(index)
+            stop = end if stop is None else min(end, stop)
+        most = self.most if stop is None else min(self.most, stop - start - 1)
         count = min(most - tried, max(_FIRST_CHUNK, min(tried, _LAST_CHUNK)))
-        if self.stop is None:
+        if stop is None:
             count = min(count, MOST_INT64 - begin - tried)
         if count <= 0:
             return _NONE, _NONE
         indices = np.arange(begin + 1 + tried, begin + 1 + tried + count, dtype=np.int64)
-        if self.stop is not None:
-            indices = self.start + (indices - self.start) % (self.stop - self.start)
+        if stop is not None:
+            indices = start + (indices - start) % (stop - start)
         return self._with_keys(indices, lambda those: record_keys_of(self.sampler, those))
 
     def _by_sampler(self, sampler: Any, index: int, tried: int) -> tuple[Int64Array, Int64Array]:

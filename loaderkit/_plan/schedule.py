@@ -8,7 +8,8 @@ part       what one shard reads in one step, or in several consecutive whole ste
 fill       the rows that the last step lacks: "pad" adds rows of zeros, for which nothing is read, and "wrap" repeats
            the stream's first rows; the step is filled before it is divided among shards, so the global batch is the
            same for any number of them
-shape      the bucket of a step's rows, to whose boundaries they are padded; -1 where the plan doesn't say one
+shape      the bucket of a step's rows, to whose boundaries they are padded; -1 where the plan doesn't say one; that of
+           the longest row of all shards where lengths are known ahead
 """
 
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from loaderkit._engine.in_flight_step import StepRecords
 from loaderkit._order.facts import Fill
 from loaderkit._order.metadata import MOST_INT64
 from loaderkit._order.sharding import Shard, ShardOptions
+from loaderkit._order.stage_keys import rows_of_keys
 from loaderkit.samplers import Sampler
 from loaderkit.samplers.protocol import ShapedSampler, record_keys_of
 
@@ -31,14 +33,37 @@ from .batching import Batching, check_span, shard_rows, shard_spans
 BLOCK_INDICES = 16_384
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class KnownLengths:
+    """The shape of each step where the buckets of all records are known: that of its longest row.
+
+    sampler: the order, without a ledger. buckets: (n,) ints, of each record.
+
+    >>> from loaderkit.samplers import SequentialSampler
+    >>> KnownLengths(SequentialSampler(4), np.array([3, 1, 2, 2])).shapes(np.array([0, 2]), 2).tolist()
+    [3, 2]
+    """
+
+    sampler: Sampler
+    buckets: NDArray[np.integer]
+
+    def shapes(self, first_indices: NDArray[np.int64], records: int) -> NDArray[np.integer]:
+        """Of the steps of so many records that begin at indices, (k,) int64: (k,)."""
+        indices = first_indices[:, None] + np.arange(records)
+        keys = rows_of_keys(record_keys_of(self.sampler, indices.reshape(-1)))
+        # mode="clip", as the feed names a key that the source doesn't have.
+        found: NDArray[np.integer] = self.buckets.take(keys, mode="clip").reshape(indices.shape).max(axis=1)
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """The plan of a pipeline that keeps the number of rows: first index of a step -> this shard's records.
 
     sampler: an object of the Sampler protocol. batching: how records become batches. shard: this process's part of
     them. start, stop: the stream's indices [start, stop), stop=None without an end. shaped: the sampler, if it says the
-    shape and the records of each step; it has no ledger applied. shape: else that of all steps. Raises ValueError where
-    the rows of a step can't be divided into equal shards, or start or stop is out of range.
+    shape and the records of each step; it has no ledger applied. shape: else that of all steps. lengths: else they say
+    it. Raises ValueError where the rows of a step can't be divided into equal shards, or start or stop is out of range.
 
     >>> from loaderkit.samplers import SequentialSampler
     >>> batching = Batching(inner=(), rows=4, remainder="keep", batched=True)
@@ -56,6 +81,7 @@ class Schedule:
     stop: int | None
     shaped: ShapedSampler | None = None
     shape: int = -1
+    lengths: KnownLengths | None = None
 
     def __post_init__(self) -> None:
         shard_spans(0, self.batching.rows, shard=self.shard, remainder=self.batching.remainder)
@@ -180,9 +206,14 @@ class Schedule:
         return min(there, int(self.shaped.rows_of(np.array([index], np.int64))[0]))
 
     def _shape_of(self, index: int) -> int:
-        if self.shaped is None:
-            return self.shape
-        return int(self.shaped.shapes(np.array([index], np.int64))[0])
+        first = np.array([index], np.int64)
+        if self.shaped is not None:
+            return int(self.shaped.shapes(first)[0])
+        return (
+            self.shape
+            if self.lengths is None
+            else int(self.lengths.shapes(first, self._records_present(index))[0])
+        )
 
     def _rows_of_whole(self, index: int) -> int:
         """The rows of the step at `index` if none is lacking."""
@@ -211,7 +242,7 @@ class Schedule:
 
     def _rows_again(self, index: int, places: NDArray[np.int64]) -> NDArray[np.int64]:
         """What fills up the step at `index`: the stream's first rows, or where steps differ in shape its own."""
-        if self.shaped is None:
+        if self.shaped is None and self.lengths is None:
             return self._first_rows(places)
         return index + places % self._records_present(index)
 
@@ -248,10 +279,12 @@ class StepsAhead:
         self._offsets = _records_of(spans, schedule.batching.group)  # (length,) int64, within a whole step
         self._length = len(self._offsets)
         self._rows = sum(high - low for low, high in spans)
-        self._ahead = max(1, BLOCK_INDICES // self._length) if hasattr(schedule.sampler, "record_keys") else 1
+        asked = self._length if schedule.lengths is None else schedule.batching.stride
+        self._ahead = max(1, BLOCK_INDICES // asked) if hasattr(schedule.sampler, "record_keys") else 1
         self._first = 0
         self._indices: NDArray[np.int64] = np.empty((0, self._length), np.int64)
         self._keys: NDArray[np.int64] = np.empty((0, self._length), np.int64)
+        self._shapes: NDArray[np.integer] | None = None  # (steps,), where lengths say them
 
     def records(self, index: int, most: int = 1) -> StepRecords | None:
         """This shard's part of the step that begins at `index`, as `Schedule.rows_at` returns it.
@@ -275,9 +308,12 @@ class StepsAhead:
         step, inside = divmod(index - self._first, self.schedule.batching.stride)
         if inside or not 0 <= step < len(self._keys):
             return None
+        shape = self.schedule.shape
+        if self._shapes is not None:
+            shape = int(self._shapes[step])
+            most = int((self._shapes[step : step + most] != shape).argmax()) or most
         steps = slice(step, step + most)
-        keys = self._keys[steps]
-        indices, shape = self._indices[steps].reshape(-1), self.schedule.shape
+        keys, indices = self._keys[steps], self._indices[steps].reshape(-1)
         return StepRecords(indices, keys.reshape(-1), self._rows, len(keys), shape=shape)
 
     def _steps_to_plan(self, index: int) -> int:
@@ -291,6 +327,8 @@ class StepsAhead:
         indices = firsts[:, None] + self._offsets  # (steps, length) int64
         try:
             keys = record_keys_of(self.schedule.sampler, indices.reshape(-1))
+            lengths = self.schedule.lengths
+            self._shapes = None if lengths is None else lengths.shapes(firsts, stride)
         except Exception:  # noqa: BLE001 - a user's sampler may raise anything for a step far ahead
             # One step at a time from now on, so that the error is raised at its own step.
             self._ahead = 1

@@ -40,7 +40,7 @@ from .exclusions import Exclusions, Lists
 from .logical_streams import stream_block
 from .position import Position
 from .reads import StepReads, WholeSteps
-from .schedule import Schedule
+from .schedule import KnownLengths, Schedule
 from .segments import Segments
 from .stream_shape import StreamShape
 
@@ -76,7 +76,14 @@ class SeekablePlan(StreamShape):
         last = self.operations[self.last_batch].batch if self.operations else None
         known = self.shaped_for(batching)
         shape = 0 if known is None and last is not None and last.rows_padded else -1
-        return Schedule(self.sampler, batching, shard, self.start, self.stop, known, shape)
+        lengths = None if self.lengths is None else KnownLengths(self.sampler, self.lengths)
+        return Schedule(self.sampler, batching, shard, self.start, self.stop, known, shape, lengths)
+
+    @property
+    def lengths(self) -> NDArray[np.integer] | None:
+        """Of each record the bucket of its length, where rows are padded to the longest of a step."""
+        last = self.operations[self.last_batch].batch if self.operations else None
+        return None if last is None else last.known
 
     def shaped_for(self, batching: Batching) -> ShapedSampler | None:
         """The sampler, if it says the shapes of steps that are batched so."""
@@ -399,6 +406,7 @@ class SeekablePlan(StreamShape):
             num_records=self.num_records,
             ledger=position.losses.ledger,
             most=self.bad_in_a_row,
+            segments=None if self.lengths is None else position.segments,
         )
 
     @property

@@ -71,6 +71,18 @@ class Segments:
         """
         return self.span_of(step)[0]
 
+    def step_around(self, index: int) -> tuple[int, int]:
+        """The first index of the step that reads an index, and the one behind its last.
+
+        >>> Segments(((0, 0, 256), (100, 25600, 512))).step_around(26000)
+        (25600, 26112)
+        """
+        (*_, (first, stride)) = (
+            (first, stride) for _, first, stride in self.entries if first is not None and first <= index
+        )
+        begin = index - (index - first) % stride
+        return begin, begin + stride
+
     def span_of(self, step: int) -> tuple[int, int]:
         """First index of a step and its number of indices, G of a whole step. Raises what `index_of` raises.
 

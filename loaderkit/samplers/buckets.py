@@ -71,7 +71,7 @@ class LengthBucketSampler(BulkSampler):
 
     def __post_init__(self, lengths: npt.ArrayLike) -> None:
         self._check_settings()
-        known = _checked_lengths(lengths)
+        known = checked_lengths(lengths)
         bounds = np.array(self.boundaries, np.int64)
         buckets = np.searchsorted(bounds, known).astype(np.int16)
         if buckets.max() == len(bounds):
@@ -270,7 +270,12 @@ def _several(name: str, given: Any, least: int) -> tuple[int, ...]:
     )
 
 
-def _checked_lengths(given: Any) -> npt.NDArray[Any]:
+def checked_lengths(given: Any) -> npt.NDArray[Any]:
+    """Lengths of records, (n,) ints from 0 on; ValueError or TypeError for anything else.
+
+    >>> checked_lengths([3, 0])
+    array([3, 0])
+    """
     lengths = as_array(given)
     if lengths.ndim != 1 or not lengths.size:
         raise ValueError(f"lengths: expected (n,) ints, one or more, got {_short(given)}; {_ADVICE}")

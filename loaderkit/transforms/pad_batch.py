@@ -7,15 +7,21 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from itertools import chain
 from reprlib import repr as _short
-from typing import Any, Self
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from loaderkit._base.numbers import at_least
+from loaderkit._order.array_digest import digest_of
 from loaderkit.errors import BatchError
 
 from .base import Batch
 from .leaf import Place, array_at, leaf_key, with_new, with_value
 from .pad_to import padded_to
 from .stack import Block, stack
+
+LONGEST = "longest"
 
 
 class PadBatch(Batch):
@@ -25,10 +31,15 @@ class PadBatch(Batch):
         batch_size, global_batch_size, remainder, drop_remainder: as in Batch.
         boundaries: for each leaf that is padded, an array (n, ...), by its place: ascending lengths, as many for each
             leaf. The b-th ones are those of bucket b. A place is a dict's key, a position, the name of a field, or a
-            path of these as a tuple.
+            path of these as a tuple. "longest" for all leaves: the longest row of a batch is the boundary.
         padding_values: what is put behind, for leaves where that isn't 0.
         mask: for leaves that have one the place of a new leaf, bool (rows, length): which are the record's own. A tuple
             or list gets the position behind its last.
+
+        lengths: (records,) ints for "longest", of each record of the loader's source: its length here, of several
+            leaves that of the longest. Batches are padded to the longest row of all shards; a row that is longer than
+            said is an error. It is of whole records: no operation before may change their number.
+        multiple_of: of "longest", the boundary is rounded up to its next multiple: batches have fewer shapes.
 
     With a LengthBucketSampler the plan says the bucket of each batch, so that all processes pad alike. Without, it is
     the smallest that holds all rows of a batch: with several boundaries on one shard only. A row that is longer than
@@ -48,9 +59,11 @@ class PadBatch(Batch):
         batch_size: int | None = None,
         *,
         global_batch_size: int | None = None,
-        boundaries: Mapping[Any, Sequence[int]],
+        boundaries: Mapping[Any, Sequence[int] | Literal["longest"]],
         padding_values: Mapping[Any, Any] | None = None,
         mask: Mapping[Any, Place] | None = None,
+        lengths: ArrayLike | None = None,
+        multiple_of: int = 1,
         remainder: str = "keep",
         drop_remainder: bool = False,
     ) -> None:
@@ -60,7 +73,19 @@ class PadBatch(Batch):
             remainder=remainder,
             drop_remainder=drop_remainder,
         )
-        self.boundaries = _checked_boundaries(boundaries)
+        given: Any = boundaries
+        self.longest = isinstance(given, Mapping) and any(map(_is_longest, given.values()))
+        self.known, self._lengths_digest = None, ""
+        multiple_of = at_least("multiple_of", multiple_of, 1, below=1 << 31)
+        self.boundaries: Mapping[Any, Sequence[int]]
+        if self.longest:
+            self.boundaries, self.known, self._lengths_digest = _to_longest(given, lengths, multiple_of)
+        elif lengths is None and multiple_of == 1:
+            self.boundaries = _checked_boundaries(given)
+        else:
+            raise ValueError(
+                "lengths, multiple_of: expected none with boundaries that are lengths, got some; write 'longest'"
+            )
         self.padding_values = dict(_of_leaves("padding_values", padding_values, self.boundaries))
         self.mask = dict(_of_leaves("mask", mask, self.boundaries))
         for key, place in self.mask.items():
@@ -68,7 +93,7 @@ class PadBatch(Batch):
 
     @property
     def buckets(self) -> int:
-        """The number of buckets: boundaries of each leaf.
+        """The number of buckets: boundaries of each leaf. Of "longest" the multiples up to the longest that there is.
 
         >>> PadBatch(2, boundaries={"x": [2, 4]}).buckets
         2
@@ -82,8 +107,12 @@ class PadBatch(Batch):
         True
         """
         other = copy(self)
-        other.rows_padded = True
+        other.rows_padded, other.known = True, self.known
         return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A worker gets the bucket of a step with its task.
+        return self.__dict__ | ({"known": None} if self.rows_padded else {})
 
     def pad(self, row: Any, bucket: int) -> Any:
         """A row with its leaves padded to the boundaries of a bucket.
@@ -96,9 +125,18 @@ class PadBatch(Batch):
         for key, bounds in self.boundaries.items():
             leaf, length = array_at(row, key), bounds[bucket]
             if len(leaf) > length:
+                of, fix = (
+                    f"the boundary of bucket {bucket}",
+                    "give the sampler the lengths that rows have here, or ",
+                )
+                if self.longest:
+                    of, fix = (
+                        "the longest of its step",
+                        "give the lengths that rows have here to PadBatch, or ",
+                    )
                 raise ValueError(
-                    f"leaf {key!r}: expected a length of at most {length}, the boundary of bucket {bucket}, got "
-                    f"{len(leaf)}; give the sampler the lengths that rows have here, or greater boundaries"
+                    f"leaf {key!r}: expected a length of at most {length}, {of}, got {len(leaf)}; {fix}greater "
+                    "boundaries"
                 )
             padded, own = padded_to(length, leaf, self.padding_values.get(key, 0))
             row = with_value(row, key, padded)
@@ -131,6 +169,11 @@ class PadBatch(Batch):
 
     def __repr__(self) -> str:
         said = [f"boundaries={self.boundaries}"]
+        if self.longest:
+            bounds = next(iter(self.boundaries.values()))
+            said = [f"boundaries={dict.fromkeys(self.boundaries, LONGEST)}"]
+            said += [f"lengths={self._lengths_digest}"] * bool(self._lengths_digest)
+            said += [f"multiple_of={bounds[1]}"] * (bounds[1] > 1)
         others = {"padding_values": self.padding_values, "mask": self.mask}
         said += [f"{name}={value}" for name, value in others.items() if value]
         return f"Pad{super().__repr__()[:-1]}, {', '.join(said)})"
@@ -138,6 +181,33 @@ class PadBatch(Batch):
 
 def _rows(part: Block | Sequence[Any]) -> Sequence[Any]:
     return part.rows(0, part.size) if isinstance(part, Block) else part
+
+
+def _is_longest(bounds: Any) -> bool:
+    return isinstance(bounds, str) and bounds == LONGEST
+
+
+def _to_longest(
+    boundaries: Mapping[Any, Any], lengths: Any, multiple_of: int
+) -> tuple[dict[Any, range], NDArray[np.int32] | None, str]:
+    """All multiples as boundaries, of each record the place of its own among them, and a digest of its length."""
+    if not all(map(_is_longest, boundaries.values())):
+        raise ValueError(
+            f"boundaries: expected 'longest' for all leaves or for none, got {_short(dict(boundaries))}; lk.PadTo pads "
+            "a leaf to one length"
+        )
+    for key in boundaries:
+        leaf_key("boundaries", key)
+    if lengths is None:
+        return dict.fromkeys(boundaries, range(0, multiple_of << 31, multiple_of)), None, ""
+    from loaderkit.samplers.buckets import checked_lengths
+
+    given = checked_lengths(lengths).astype(np.int64, copy=False)
+    known = -(-given // multiple_of)
+    if known.max() >= 1 << 31:
+        raise ValueError(f"lengths: expected at most {(multiple_of << 31) - 1}, got {given.max()}")
+    multiples = range(0, max(int(known.max()) + 1, 2) * multiple_of, multiple_of)
+    return dict.fromkeys(boundaries, multiples), known.astype(np.int32), digest_of(given)
 
 
 def _checked_boundaries(given: Any) -> dict[Any, tuple[int, ...]]:

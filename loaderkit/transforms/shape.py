@@ -28,6 +28,7 @@ def _shape_of(operation: Transformation) -> OperationShape:
             operation.batch_fn is not None,
             getattr(operation, "buckets", 0) if operation.pads else 0,
             operation.rows_padded,
+            getattr(operation, "known", None) if operation.pads else None,
         )
         return OperationShape("batch", label_of(operation), batch)
     window = None

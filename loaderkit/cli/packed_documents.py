@@ -15,9 +15,8 @@ def is_packed_row(record: dict[str, Any]) -> bool:
     >>> is_packed_row({"tokens": np.arange(2), "tokens_segment_ids": np.ones(2, np.int32)})
     True
     """
-    return any(
-        np.ndim(record[name + ids]) == 1 for name in record for ids, _ in _LEAVES if name + ids in record
-    )
+    numbers = [record[name + ids] for name in record for ids, _ in _LEAVES if name + ids in record]
+    return any(np.ndim(each) == 1 for each in numbers)
 
 
 def with_documents(record: dict[str, Any], decode: Callable[[Sequence[int]], str] | None) -> dict[str, Any]:

@@ -217,6 +217,7 @@ class RangeServer:
                 if self._ending.wait(1.0):
                     return False
             return True
+        connection.sendall(b"%x\r\n" % (past - first) if act == "chunked" else b"")
         with path.open("rb") as file:
             while first < past:
                 sent = os.sendfile(connection.fileno(), file.fileno(), first, past - first)
@@ -225,6 +226,7 @@ class RangeServer:
                 first += sent
                 with self._lock:
                     self.sent_bytes += sent
+        connection.sendall(b"\r\n0\r\n\r\n" if act == "chunked" else b"")
         return act != "short"
 
 

@@ -151,7 +151,7 @@ def _parts_of(path: Any, options: Mapping[str, Any] | None) -> list[FilePart]:
         raise ValueError(
             "paths: expected names of files or objects, got a pipe: url, the output of a command, in which no record "
             "can be found by its place; give the url that the command reads (http, s3, gs, az and what fsspec knows "
-            "are read directly), or write its output to a file once"
+            "are read directly), or keep what it gives: lk.formats.fetch(url, folder, allow_commands=True)"
         )
     if os.path.exists(_absolute(written)):
         return [FilePart(_absolute(written), 0, None)]

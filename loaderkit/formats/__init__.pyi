@@ -1,5 +1,6 @@
 from .array_files import ArrayFileDataSource as ArrayFileDataSource
 from .array_record.source import ArrayRecordDataSource as ArrayRecordDataSource
+from .fetched_set import fetch as fetch
 from .files import FilesDataSource as FilesDataSource
 from .folder import FolderDataSource as FolderDataSource
 from .format import Format as Format

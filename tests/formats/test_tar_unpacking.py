@@ -11,7 +11,7 @@ import pytest
 
 import loaderkit as lk
 from loaderkit.errors import DataFormatError
-from loaderkit.formats.tar.unpacking import _bytes_in
+from loaderkit.formats.tar.unpacking import bytes_in
 
 
 @pytest.fixture
@@ -112,4 +112,4 @@ def test_a_file_that_vanishes_while_a_folder_is_measured_is_left_out(tmp_path):
     (tmp_path / "a" / "one.tar").write_bytes(b"1234")
     (tmp_path / "a" / "gone.tar").symlink_to(tmp_path / "nothing")
     (tmp_path / "two.tar").write_bytes(b"12")
-    assert _bytes_in(str(tmp_path)) == 6
+    assert bytes_in(str(tmp_path)) == 6

@@ -18,6 +18,9 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
 )
 PICTURE = np.stack([*np.meshgrid(*([np.arange(0, 256, 8)] * 2)), np.full((32, 32), 90)], 2).astype(np.uint8)
+OTHER_INTS, OTHER_TEXTS = ["cls2", "index", "inx", "id"], ["text", "transcript"]
+UNREAD_INTS = {"class": b"7", "count": b"7"}  # webdataset writes them, and reads them as bytes
+PLAIN = ("json", "jsn", "cls", "txt", "bin", *OTHER_INTS, *OTHER_TEXTS)  # equal in both directions
 
 
 def record(number: int) -> dict[str, Any]:
@@ -31,6 +34,11 @@ def record(number: int) -> dict[str, Any]:
         "json": {"é": [number, None]},
         "cls": number,
         "txt": f"é {number}",
+        **dict.fromkeys(OTHER_INTS, number),
+        **dict.fromkeys(OTHER_TEXTS, "é"),
+        **dict.fromkeys(UNREAD_INTS, 7),
+        "jsn": [number],
+        "jpeg": PICTURE,
         "bin": b"\0",
     }
 
@@ -49,11 +57,12 @@ def test_webdataset_reads_each_extension(shards):
     assert [each["__key__"] for each in found] == [f"a/{number:03}" for number in range(7)]
     for number, each in enumerate(found):
         expected = record(number)
-        for name in ("json", "cls", "txt", "bin"):
+        for name in PLAIN:
             assert each[name] == expected[name]
+        assert {name: each[name] for name in UNREAD_INTS} == UNREAD_INTS
         assert (each["npy"] == expected["npy"]).all() and each["npy"].dtype == np.float32
         assert (each["png"] == PICTURE).all() and (each["gray.png"] == PICTURE[:, :, :1]).all()
-        for name in ("jpg", "webp"):
+        for name in ("jpg", "jpeg", "webp"):
             assert np.abs(each[name].astype(int) - PICTURE).mean() < 4
 
 
@@ -67,8 +76,10 @@ def test_loaderkit_reads_its_own_and_those_of_webdataset(shards, tmp_path):
     decode = lk.decode.ByExtension("rgb8")
     for number in range(7):
         one, other = decode.map(ours[number]), decode.map(theirs[number])
-        for name in ("__key__", "json", "cls", "txt", "bin"):
+        for name in ("__key__", *PLAIN):
             assert one[name] == other[name] == record(number)[name]
+        for name, value in UNREAD_INTS.items():
+            assert one[name] == other[name] == value
         for name in ("npy", "png", "gray.png"):
             assert (one[name] == other[name]).all()
 

@@ -69,7 +69,7 @@ def _folder(
 
 
 def _means_files(name: str) -> bool:
-    if "://" in name:
+    if "://" in name or name.startswith("pipe:"):
         return True
     if split_pattern(name)[2] is not None:
         return False

@@ -120,6 +120,7 @@ def run_jobs(
     *,
     files: bool = True,
     drop: bool = False,
+    bar: bool = True,
     worker_count: int | None = 0,
     worker_kind: str = "process",
     on_cluster: ClusterWork | None = None,
@@ -134,6 +135,7 @@ def run_jobs(
             where nothing is kept.
         files: whether they are written, or only values are made.
         drop: whether records may have been left out of a shard that is there.
+        bar: whether a progress bar counts the shards.
         worker_count, worker_kind: of the loader over the shards.
         on_cluster: what goes to a cluster that makes them in place of that loader.
 
@@ -156,7 +158,8 @@ def run_jobs(
         opened = contextlib.closing(cluster_results(jobs, shards, on_cluster))
     results = []
     try:
-        with progress_bar("shards", len(jobs)) as advance, opened as each:
+        shown = progress_bar("shards", len(jobs)) if bar else contextlib.nullcontext(lambda more: None)
+        with shown as advance, opened as each:
             for result in each:
                 results.append(result)
                 advance(1)

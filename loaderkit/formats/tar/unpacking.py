@@ -75,7 +75,7 @@ def _unpacked(path: str, cache: "Cache", storage_options: Mapping[str, Any] | No
                 for left in os.listdir(folder):
                     if left.endswith(".partial") or left == os.path.basename(target):
                         os.unlink(os.path.join(folder, left))
-                _unpack(ranges, version.size, target, shown, cache.limit - _bytes_in(root), cache)
+                _unpack(ranges, version.size, target, shown, cache.limit - bytes_in(root), cache)
     return target
 
 
@@ -149,8 +149,12 @@ def _inflated(ranges: RangeReader, size: int, shown: str) -> Iterator[bytes]:
         raise DataFormatError(f"{shown}: at byte {size}: the archive is truncated; copy the shard again")
 
 
-def _bytes_in(root: str) -> int:
-    """Of all unpacked archives in a cache's folder, and of those that are being unpacked."""
+def bytes_in(root: str) -> int:
+    """Of all files below a folder, and of those that are being written.
+
+    Args:
+        root: the folder.
+    """
     total = 0
     for folder, _, names in os.walk(root):
         for name in names:

@@ -7,7 +7,7 @@ import time
 import weakref
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -194,6 +194,9 @@ class _OpenFile:
     """A descriptor that is closed with its last reference, so that no read finds another file at its number."""
 
     __slots__ = ("descriptor",)
+    _close: ClassVar = staticmethod(
+        os.close
+    )  # at the end of the process modules may be gone before the files
 
     def __init__(self, path: str) -> None:
         self.descriptor = -1
@@ -204,7 +207,7 @@ class _OpenFile:
 
     def __del__(self) -> None:
         if self.descriptor >= 0:
-            os.close(self.descriptor)
+            self._close(self.descriptor)
 
 
 # Each has a share of the limit of open files; many of them may hold all, as the sources of a mixture do.

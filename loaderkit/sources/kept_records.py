@@ -14,6 +14,7 @@ import os
 import struct
 import threading
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 from loaderkit._base.canonical_json import canonical
@@ -106,10 +107,10 @@ class FolderOfRecords:
                 f"{_difference(written, said)}; delete the folder, or give another"
             )
 
-    def __del__(self) -> None:
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
         for descriptor in (self._index, self._records):
             if descriptor >= 0:
-                os.close(descriptor)
+                close(descriptor)  # at the end of the process modules may be gone before this
 
     def of_this_process(self) -> bool:
         """Whether this process opened the files."""

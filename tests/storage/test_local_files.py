@@ -4,6 +4,8 @@ import gc
 import os
 import pickle
 import resource
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -268,3 +270,15 @@ def test_many_readers_within_the_limit(tmp_path):
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     for ranges in readers:
         ranges.close()
+
+
+def test_a_process_that_ends_with_open_files_says_nothing(paths):
+    """Modules may go before the files: JAX keeps a program's globals until then."""
+    program = (
+        "from loaderkit._storage import local_files\n"
+        f"files = local_files.LocalFiles({paths[:1]})\n"
+        "assert len(files.read(0, 0, 5)) == 5\n"
+        "local_files.os = None\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert not ended.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from functools import partial
+from operator import attrgetter
 from reprlib import repr as _short
 from typing import Any, SupportsIndex
 
@@ -20,9 +21,12 @@ from loaderkit._source.optional import (
     advised_chunk,
     column_reader,
     each_reader,
+    has_tokens,
     lacking,
     many_reader,
     offered,
+    only_where,
+    part_reader,
     where_below_has,
 )
 from loaderkit._source.origins import Origins, origins_of, records_with
@@ -38,6 +42,7 @@ from .has_card import HasCard
 from .shared_arrays import SharedArrays
 from .sliced import sliced
 
+_where_of_tokens = only_where(attrgetter("_of_tokens"))
 _AT_ONCE = 1 << 22  # keys looked at at once, 32 MB; a limit of memory
 
 
@@ -244,6 +249,56 @@ class SubsetDataSource(SourceAdvice, OfDocuments, HasCard):
             return theirs(self._source_keys(record_keys), out=out)
 
         return take
+
+    @property
+    def lengths(self) -> NDArray[Any]:
+        """The tokens of each record (records,), for `plan_packing`; only where the source has it."""
+        lengths: NDArray[Any] = offered(self, "lengths", getattr(self._source, "lengths", None))
+        return lengths[self._source_keys(np.arange(len(self)))]
+
+    @where_below_has("read_range", part_reader)
+    def read_range(self, record_key: SupportsIndex, start: int, stop: int) -> Any:
+        """A part of a record, by its key, first token and end; only where the source has it, else an AttributeError."""
+        return self._source.read_range(self._keys[check_key(record_key, len(self), self)], start, stop)
+
+    @property
+    def _of_tokens(self) -> Any:
+        return offered(self, "slices", self._source if has_tokens(self._source) else None)
+
+    @property
+    def feature(self) -> str:
+        """The tokens' name; this and what follows only of a source of tokens, else an AttributeError."""
+        return str(self._of_tokens.feature)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the tokens."""
+        return np.dtype(self._of_tokens.dtype)
+
+    @property
+    def columns(self) -> Any:
+        """The columns beside the tokens, as a `TokenDataSource` says them."""
+        return self._of_tokens.columns
+
+    @_where_of_tokens
+    def bounds(self, record_keys: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The places of records (n,) for `slices`: the first token of each, and the one behind its last."""
+        bounds: tuple[NDArray[np.int64], NDArray[np.int64]] = self._source.bounds(
+            self._source_keys(record_keys)
+        )
+        return bounds
+
+    @property
+    def slices(self) -> Callable[..., list[NDArray[Any]]]:
+        """Runs of tokens, or of values of a column, by places that `bounds` gave and what lies between two of these."""
+        slices: Callable[..., list[NDArray[Any]]] = self._of_tokens.slices
+        return slices
+
+    @_where_of_tokens
+    def document_column(self, name: str, record_keys: ArrayLike) -> NDArray[Any]:
+        """The values (n,) of a column of documents, as a `TokenDataSource` gives them."""
+        values: NDArray[Any] = self._source.document_column(name, self._source_keys(record_keys))
+        return values
 
     def name(self, record_key: SupportsIndex) -> str | None:
         """The name that the source gives the record, None where it gives none.

@@ -62,7 +62,8 @@ def leaf_at(element: Any, key: Place) -> Any:
     Traceback (most recent call last):
     KeyError: "leaf 'y': expected a place in the element, got a dict with the keys ['x']"
     """
-    if type(element) is dict and key is not None and key in element:  # as below, for the most frequent element
+    # The most frequent element, a fifth of the time of what is below.
+    if type(element) is dict and key is not None and key in element:
         return element[key]
     first, rest = _steps(element, key)
     leaf = _get(element, *_slot(element, first))

@@ -10,6 +10,7 @@ A value that the dtype doesn't hold doesn't fit: 300 isn't int8, 1e300 isn't flo
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from reprlib import repr as _short
 from typing import Any
 
@@ -156,8 +157,15 @@ def _parsed(texts: list[str], dtype: np.dtype[Any]) -> NDArray[Any]:
             raise ValueError("expected true or false") from error
     if dtype.kind in "iu":
         return np.array([*map(int, texts)], dtype)
-    with np.errstate(over="ignore"):
-        found = np.array([*map(float, texts)], np.float64).astype(dtype)
+    wide = np.array([*map(float, texts)], np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = wide.astype(dtype)
+        # Of a narrower float: a float64 amid two of them was rounded itself, so its text says which is nearer.
+        other = 2 * wide - found
+        amid = np.flatnonzero((other != found) & (other.astype(dtype) == other))
+    for place, near, far in zip(amid.tolist(), found[amid].tolist(), other[amid].tolist()):
+        if exact := Decimal(texts[place]).compare(Decimal(wide[place])):
+            found[place] = max(near, far) if exact > 0 else min(near, far)
     if any("n" not in texts[place].lower() for place in np.flatnonzero(np.isinf(found)).tolist()):
         raise OverflowError("expected a smaller number")
     return found

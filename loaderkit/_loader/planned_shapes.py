@@ -68,9 +68,9 @@ def _check_lengths(
         problem = f"none with what changes the number of rows, got {changing[0]}; leave records out before"
     elif sum(op.batch is not None for op in shapes) > 1:
         problem = "none but of the only Batch, got several; pad in the first"
-    elif tolerance.policy != "raise" and hasattr(sampler, "instead"):
+    elif tolerance.policy == "replace" and hasattr(sampler, "instead"):
         problem = (
-            f"none with on_record_error={tolerance.policy!r} and a {type(sampler).__qualname__}, of which any record "
+            f"none with on_record_error='replace' and a {type(sampler).__qualname__}, of which any record "
             "may stand for a bad one; give boundaries that hold all"
         )
     else:

@@ -291,5 +291,5 @@ def test_files_of_a_server(tmp_path, range_server, cached):
             and "in record 9, line 20, column 'n': expected int64, got 'x'" in errors[0]
         )
         how = {"shuffle": True, "seed": 0, "num_epochs": 1, "batch_size": 100}
-        with lk.load(source[:1509], worker_count=2, **how) as far:
+        with lk.load(source[:1509], worker_count=2, worker_kind="thread", **how) as far:
             assert [*map(repr, far)] == [*map(repr, lk.load(local[:1509], **how))]

@@ -90,7 +90,8 @@ def _check(known: ShapedSampler, name: str, batches: list[Any]) -> None:
             f"remainder: expected 'keep', 'pad' or 'wrap' with a {name}, which has the records left over in the last "
             f"step of each epoch, got 'drop'; use {name}(..., drop_remainder=True)"
         )
-    if isinstance(batches[0], PadBatch) and batches[0].buckets != len(known.sizes):
+    padded = isinstance(batches[0], PadBatch)
+    if padded and (batches[0].longest or batches[0].buckets != len(known.sizes)):
         raise ValueError(
             f"boundaries: expected {len(known.sizes)} for each leaf, one for each bucket of {name}, got "
             f"{'the longest' if batches[0].longest else batches[0].buckets}; give as many"

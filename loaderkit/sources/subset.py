@@ -273,7 +273,8 @@ class SubsetDataSource(SourceAdvice, OfDocuments, HasCard):
     @property
     def dtype(self) -> np.dtype[Any]:
         """The dtype of the tokens."""
-        return np.dtype(self._of_tokens.dtype)
+        dtype: np.dtype[Any] = self._of_tokens.dtype
+        return dtype
 
     @property
     def columns(self) -> Any:

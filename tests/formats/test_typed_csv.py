@@ -162,6 +162,8 @@ def test_what_is_inferred(tmp_path):
         ("float32", "1e39"), (float, "1e999"), (float, "x"), (bool, "yes"), ("datetime64[D]", "2023-02-29"),
         ("datetime64[D]", "2024-02-29T10:00"), ("datetime64[D]", "today"), ("datetime64[s]", "2024-02-29T10:00:00.5"),
         ("datetime64[ns]", "3000-01-01"), ("datetime64[s]", "29.2.2024"),
+        ("datetime64[ns]", "2262-04-11T23:47:16-01:00"), ("datetime64[ns]", "1677-09-21T00:30:00+02:00"),
+        ("datetime64[s]", "2024-02-29T10:00+24:00"), ("datetime64[s]", "2024-02-29T10:00-01:60"),
     ],
 )  # fmt: skip
 def test_a_value_that_does_not_fit(tmp_path, kind, text):

@@ -188,6 +188,13 @@ def test_a_row_that_is_longer_than_said_is_named() -> None:
             {"sampler": lk.samplers.LengthBucketSampler(LENGTHS, [20, 40], G, shuffle=True, seed=0)},
             "boundaries: expected 2 for each leaf, one for each bucket of LengthBucketSampler, got the longest",
         ),
+        (
+            {
+                "multiple_of": 40,
+                "sampler": lk.samplers.LengthBucketSampler(LENGTHS, [20, 40], G, shuffle=True, seed=0),
+            },
+            "boundaries: expected 2 for each leaf, .* got the longest",
+        ),
     ],
 )
 def test_combinations_that_are_refused(how: Any, error: str) -> None:

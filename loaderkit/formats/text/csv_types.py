@@ -23,7 +23,9 @@ _INFERRED = ("int64", "bool", "datetime64[D]", "datetime64[s]", "datetime64[ns]"
 _LEADING_ZERO, _LONG = re.compile(r"[+-]?0\d.*"), re.compile(r"[+-]?\d{16,}")
 _DIGITS = {"D": -1, "s": 0, "ms": 3, "us": 6, "ns": 9}  # of a second's fraction; a day has no time
 # Day, time, the digits of a second's fraction, zone.
-_DATE = re.compile(r"(\d{4}-\d\d-\d\d)(?:([T ]\d\d:\d\d(?::\d\d(?:\.(\d+))?)?)(Z|[+-]\d\d:?\d\d)?)?")
+_DATE = re.compile(
+    r"(\d{4}-\d\d-\d\d)(?:([T ]\d\d:\d\d(?::\d\d(?:\.(\d+))?)?)(Z|[+-](?:[01]\d|2[0-3]):?[0-5]\d)?)?"
+)
 _BOOLS = {"true": True, "1": True, "false": False, "0": False}
 _EXPECTED = 'float, int, bool, str, or a dtype such as "float32" or "datetime64[D]"'
 
@@ -183,6 +185,8 @@ def _dates(texts: list[str], dtype: np.dtype[Any]) -> NDArray[Any]:
         dates.append(match[1] + (match[2] or ""))
         zones.append(-minutes if zone.startswith("-") else minutes)
     found = np.array(dates, dtype)
-    if (found.astype("M8[D]") != np.array([date[:10] for date in dates], "M8[D]")).any():
+    of_utc = found - np.array(zones, "m8[m]") if any(zones) else found
+    wrong = found.astype("M8[D]") != np.array([date[:10] for date in dates], "M8[D]")
+    if (wrong | ((of_utc < found) != (np.array(zones) > 0))).any():
         raise OverflowError("expected a date that the unit holds")
-    return found - np.array(zones, "m8[m]") if any(zones) else found
+    return of_utc

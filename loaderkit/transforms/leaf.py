@@ -97,15 +97,15 @@ def with_new(argument: str, element: Any, key: Place, value: Any) -> Any:
     Traceback (most recent call last):
     ValueError: mask: expected the place of a new leaf, got 'x', which the element has; give another one
     """
-    try:
-        free = leaf_at(element, key) is None
-    except (KeyError, IndexError):
-        free = True
-    if not free:
+
+    def put(leaf: Any) -> Any:
+        if leaf is None:
+            return value
         raise ValueError(
             f"{argument}: expected the place of a new leaf, got {key!r}, which the element has; give another one"
         )
-    return with_value(element, key, value)
+
+    return _changed(element, key, None, put, new=True)
 
 
 def value_at(element: Any, key: Place) -> Any:
@@ -139,14 +139,22 @@ def array_at(element: Any, key: Place) -> np.ndarray:
     return leaf
 
 
-def _changed(element: Any, key: Place, value: Any, change: Callable[[Any], Any] | None = None) -> Any:
-    """The element with a value at a place, which may be a new one; or with what `change` gives of the leaf there."""
+def _changed(
+    element: Any, key: Place, value: Any, change: Callable[[Any], Any] | None = None, *, new: bool = False
+) -> Any:
+    """The element with a value at a place, which may be a new one; or with what `change` gives of the leaf there.
+
+    new: whether `change` may get None for a new place.
+    """
     first, rest = _steps(element, key)
-    kind, place = _slot(element, first, new=change is None and not rest)
+    kind, place = _slot(element, first, new=(new or change is None) and not rest)
     if rest:
-        value = _changed(_get(element, kind, place), rest, value, change)
+        value = _changed(_get(element, kind, place), rest, value, change, new=new)
     elif change is not None:
-        value = change(_get(element, kind, place))
+        missing = new and (
+            place not in element if kind == "dict" else kind == "sequence" and place == len(element)
+        )
+        value = change(None if missing else _get(element, kind, place))
     match kind:
         case "dict":
             changed = dict(element) if type(element) is dict else copy(element)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from functools import partial
-from operator import attrgetter
 from reprlib import repr as _short
 from typing import Any, SupportsIndex
 
@@ -25,7 +24,6 @@ from loaderkit._source.optional import (
     lacking,
     many_reader,
     offered,
-    only_where,
     part_reader,
     where_below_has,
 )
@@ -39,10 +37,10 @@ from loaderkit.samplers.protocol import fingerprint_of as sampler_fingerprint_of
 from .checked import require_methods
 from .exclusion import OfDocuments, rows_excluded
 from .has_card import HasCard
+from .of_tokens import OfTokens, where_of_tokens
 from .shared_arrays import SharedArrays
 from .sliced import sliced
 
-_where_of_tokens = only_where(attrgetter("_of_tokens"))
 _AT_ONCE = 1 << 22  # keys looked at at once, 32 MB; a limit of memory
 
 
@@ -120,7 +118,7 @@ class SampledKeys:
         return f"{self._indices!r} of {canonical(sampler_fingerprint_of(self._sampler))}"
 
 
-class SubsetDataSource(SourceAdvice, OfDocuments, HasCard):
+class SubsetDataSource(SourceAdvice, OfDocuments, OfTokens, HasCard):
     """The chosen records of another source.
 
     Args:
@@ -262,26 +260,10 @@ class SubsetDataSource(SourceAdvice, OfDocuments, HasCard):
         return self._source.read_range(self._keys[check_key(record_key, len(self), self)], start, stop)
 
     @property
-    def _of_tokens(self) -> Any:
+    def _first_of_tokens(self) -> Any:
         return offered(self, "slices", self._source if has_tokens(self._source) else None)
 
-    @property
-    def feature(self) -> str:
-        """The tokens' name; this and what follows only of a source of tokens, else an AttributeError."""
-        return str(self._of_tokens.feature)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The dtype of the tokens."""
-        dtype: np.dtype[Any] = self._of_tokens.dtype
-        return dtype
-
-    @property
-    def columns(self) -> Any:
-        """The columns beside the tokens, as a `TokenDataSource` says them."""
-        return self._of_tokens.columns
-
-    @_where_of_tokens
+    @where_of_tokens
     def bounds(self, record_keys: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The places of records (n,) for `slices`: the first token of each, and the one behind its last."""
         bounds: tuple[NDArray[np.int64], NDArray[np.int64]] = self._source.bounds(
@@ -292,10 +274,10 @@ class SubsetDataSource(SourceAdvice, OfDocuments, HasCard):
     @property
     def slices(self) -> Callable[..., list[NDArray[Any]]]:
         """Runs of tokens, or of values of a column, by places that `bounds` gave and what lies between two of these."""
-        slices: Callable[..., list[NDArray[Any]]] = self._of_tokens.slices
+        slices: Callable[..., list[NDArray[Any]]] = self._first_of_tokens.slices
         return slices
 
-    @_where_of_tokens
+    @where_of_tokens
     def document_column(self, name: str, record_keys: ArrayLike) -> NDArray[Any]:
         """The values (n,) of a column of documents, as a `TokenDataSource` gives them."""
         values: NDArray[Any] = self._source.document_column(name, self._source_keys(record_keys))

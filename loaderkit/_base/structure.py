@@ -49,7 +49,8 @@ def kind_of_element(element: Any) -> Kind:
 
 
 @lru_cache(maxsize=4096)
-def _field_names(cls: Any) -> tuple[str, ...]:
+def field_names(cls: Any) -> tuple[str, ...]:
+    """The names of the fields of a dataclass or attrs class."""
     if dataclasses.is_dataclass(cls):
         return tuple(field.name for field in dataclasses.fields(cls))
     attributes: Any = vars(cls).get("__attrs_attrs__") or getattr(cls, "__attrs_attrs__", ())
@@ -148,7 +149,7 @@ def children_of(element: Any, kind: Kind) -> tuple[tuple[Any, ...], Iterable[Any
             return element._fields, element
         case "fields":
             cls: Any = type(element)
-            names = _field_names(cls)
+            names = field_names(cls)
             return names, [getattr(element, name) for name in names]
     return (), ()
 

@@ -68,9 +68,9 @@ def _check_lengths(
         problem = f"none with what changes the number of rows, got {changing[0]}; leave records out before"
     elif sum(op.batch is not None for op in shapes) > 1:
         problem = "none but of the only Batch, got several; pad in the first"
-    elif tolerance.policy != "raise" and hasattr(sampler, "instead"):
+    elif tolerance.policy == "replace" and hasattr(sampler, "instead"):
         problem = (
-            f"none with on_record_error={tolerance.policy!r} and a {type(sampler).__qualname__}, of which any record "
+            f"none with on_record_error='replace' and a {type(sampler).__qualname__}, of which any record "
             "may stand for a bad one; give boundaries that hold all"
         )
     else:
@@ -90,7 +90,8 @@ def _check(known: ShapedSampler, name: str, batches: list[Any]) -> None:
             f"remainder: expected 'keep', 'pad' or 'wrap' with a {name}, which has the records left over in the last "
             f"step of each epoch, got 'drop'; use {name}(..., drop_remainder=True)"
         )
-    if isinstance(batches[0], PadBatch) and batches[0].buckets != len(known.sizes):
+    padded = isinstance(batches[0], PadBatch)
+    if padded and (batches[0].longest or batches[0].buckets != len(known.sizes)):
         raise ValueError(
             f"boundaries: expected {len(known.sizes)} for each leaf, one for each bucket of {name}, got "
             f"{'the longest' if batches[0].longest else batches[0].buckets}; give as many"

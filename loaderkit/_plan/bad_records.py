@@ -140,7 +140,7 @@ class ReplacementSearch:
 
     sampler, start, stop: the stream. num_records: the source's length. ledger: the results of earlier searches. most:
     the greatest number of candidates for one index. segments: of the steps, where only records of its own step, which
-    are no longer than planned, may stand for a lost one.
+    are no longer than planned, may stand for a lost one, whatever the sampler says.
 
     >>> from loaderkit.samplers import SequentialSampler
     >>> candidates = ReplacementSearch(SequentialSampler(4), 0, 4, num_records=4, ledger={}, most=9)
@@ -161,7 +161,7 @@ class ReplacementSearch:
 
         index: the lost one. tried: number of candidates that earlier calls gave for it.
         """
-        if hasattr(self.sampler, "instead"):
+        if self.segments is None and hasattr(self.sampler, "instead"):
             return self._by_sampler(self.sampler, index, tried)
         begin, start, stop = self.ledger.get(index, index), self.start, self.stop
         if self.segments is not None:

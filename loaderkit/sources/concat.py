@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import partial
-from operator import attrgetter, call
+from operator import call
 from reprlib import repr as _short
 from typing import Any, SupportsIndex
 
@@ -36,6 +36,7 @@ from loaderkit._source.record_key import check_key, check_keys
 
 from .exclusion import NONE, documents_of, excluding, rows_excluded
 from .has_card import SAMPLED, HasCard
+from .of_tokens import OfTokens, where_of_tokens
 from .parts import calls_of_parts, parts_of, parts_repr
 from .sliced import sliced
 
@@ -51,7 +52,6 @@ _FINDERS: dict[str, Callable[[Any], Any]] = {
 }
 _PLACE_BITS = 44  # of a token's place in its source
 _MADE_ON_OPENING = ("_readers", "_end_list", "_start_list", "_takes")
-_where_of_tokens = only_where(attrgetter("_of_tokens"))
 
 
 def where_all_have(name: str) -> Callable[[F], F]:
@@ -59,7 +59,7 @@ def where_all_have(name: str) -> Callable[[F], F]:
     return only_where(lambda self: self._require(name))
 
 
-class ConcatDataSource(HasCard):
+class ConcatDataSource(OfTokens, HasCard):
     """The records of the first source, then those of the second, and so on.
 
     It has `__getitems__`, `take`, `chunk_records`, `lengths` and `read_range` where all of its sources that aren't
@@ -276,24 +276,7 @@ class ConcatDataSource(HasCard):
     def _first_of_tokens(self) -> Any:
         return next(source for source in self._of_tokens if len(source))
 
-    @property
-    def feature(self) -> str:
-        """The tokens' name; this and what follows only where all are sources of tokens, else an AttributeError."""
-        found: str = self._first_of_tokens.feature
-        return found
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The dtype of the tokens."""
-        found: np.dtype[Any] = self._first_of_tokens.dtype
-        return found
-
-    @property
-    def columns(self) -> Any:
-        """The columns beside the tokens, as a `TokenDataSource` says them."""
-        return getattr(self._first_of_tokens, "columns", {})
-
-    @_where_of_tokens
+    @where_of_tokens
     def bounds(self, record_keys: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The places of records (n,) for `slices`: the first token of each, and the one behind its last."""
         keys = check_keys(record_keys, self._records, self)
@@ -303,7 +286,7 @@ class ConcatDataSource(HasCard):
             begins[rows], ends[rows] = (place << _PLACE_BITS) + np.array(self._sources[place].bounds(theirs))
         return begins, ends
 
-    @_where_of_tokens
+    @where_of_tokens
     def slices(
         self, begins: NDArray[np.int64], ends: NDArray[np.int64], column: str | None = None
     ) -> list[NDArray[Any]]:
@@ -317,7 +300,7 @@ class ConcatDataSource(HasCard):
                 found[row] = run
         return found
 
-    @_where_of_tokens
+    @where_of_tokens
     def document_column(self, name: str, record_keys: ArrayLike) -> NDArray[Any]:
         """The values (n,) of a column of documents, as a `TokenDataSource` gives them."""
         keys = check_keys(record_keys, self._records, self)

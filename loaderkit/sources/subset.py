@@ -20,9 +20,11 @@ from loaderkit._source.optional import (
     advised_chunk,
     column_reader,
     each_reader,
+    has_tokens,
     lacking,
     many_reader,
     offered,
+    part_reader,
     where_below_has,
 )
 from loaderkit._source.origins import Origins, origins_of, records_with
@@ -35,6 +37,7 @@ from loaderkit.samplers.protocol import fingerprint_of as sampler_fingerprint_of
 from .checked import require_methods
 from .exclusion import OfDocuments, rows_excluded
 from .has_card import HasCard
+from .of_tokens import OfTokens, where_of_tokens
 from .shared_arrays import SharedArrays
 from .sliced import sliced
 
@@ -115,7 +118,7 @@ class SampledKeys:
         return f"{self._indices!r} of {canonical(sampler_fingerprint_of(self._sampler))}"
 
 
-class SubsetDataSource(SourceAdvice, OfDocuments, HasCard):
+class SubsetDataSource(SourceAdvice, OfDocuments, OfTokens, HasCard):
     """The chosen records of another source.
 
     Args:
@@ -244,6 +247,41 @@ class SubsetDataSource(SourceAdvice, OfDocuments, HasCard):
             return theirs(self._source_keys(record_keys), out=out)
 
         return take
+
+    @property
+    def lengths(self) -> NDArray[Any]:
+        """The tokens of each record (records,), for `plan_packing`; only where the source has it."""
+        lengths: NDArray[Any] = offered(self, "lengths", getattr(self._source, "lengths", None))
+        return lengths[self._source_keys(np.arange(len(self)))]
+
+    @where_below_has("read_range", part_reader)
+    def read_range(self, record_key: SupportsIndex, start: int, stop: int) -> Any:
+        """A part of a record, by its key, first token and end; only where the source has it, else an AttributeError."""
+        return self._source.read_range(self._keys[check_key(record_key, len(self), self)], start, stop)
+
+    @property
+    def _first_of_tokens(self) -> Any:
+        return offered(self, "slices", self._source if has_tokens(self._source) else None)
+
+    @where_of_tokens
+    def bounds(self, record_keys: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The places of records (n,) for `slices`: the first token of each, and the one behind its last."""
+        bounds: tuple[NDArray[np.int64], NDArray[np.int64]] = self._source.bounds(
+            self._source_keys(record_keys)
+        )
+        return bounds
+
+    @property
+    def slices(self) -> Callable[..., list[NDArray[Any]]]:
+        """Runs of tokens, or of values of a column, by places that `bounds` gave and what lies between two of these."""
+        slices: Callable[..., list[NDArray[Any]]] = self._first_of_tokens.slices
+        return slices
+
+    @where_of_tokens
+    def document_column(self, name: str, record_keys: ArrayLike) -> NDArray[Any]:
+        """The values (n,) of a column of documents, as a `TokenDataSource` gives them."""
+        values: NDArray[Any] = self._source.document_column(name, self._source_keys(record_keys))
+        return values
 
     def name(self, record_key: SupportsIndex) -> str | None:
         """The name that the source gives the record, None where it gives none.

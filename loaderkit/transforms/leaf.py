@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._base.structure import Structure, children_of, kind_of, kind_of_element
+from loaderkit._base.structure import Kind, Structure, children_of, field_names, kind_of, kind_of_element
 
 # A key of the dict; a position in the tuple or list, from 0 or backwards from -1; the name of a field of the named
 # tuple, or of the instance of a dataclass or attrs; a path of these, from the outermost, as a tuple; None where the
@@ -62,22 +62,12 @@ def leaf_at(element: Any, key: Place) -> Any:
     Traceback (most recent call last):
     KeyError: "leaf 'y': expected a place in the element, got a dict with the keys ['x']"
     """
+    # The most frequent element, a fifth of the time of what is below.
+    if type(element) is dict and key is not None and key in element:
+        return element[key]
     first, rest = _steps(element, key)
-    if rest:
-        return leaf_at(leaf_at(element, first), rest)
-    match kind_of_element(element):
-        case _ if first is None:
-            _itself(element)
-            return element
-        case "dict":
-            if first in element:
-                return element[first]
-            raise KeyError(_nowhere(element, first))
-        case "sequence":
-            return element[_position(element, first)]
-        case "namedtuple" | "fields":
-            return getattr(element, _field(element, first))
-    raise TypeError(_nowhere(element, first))
+    leaf = _get(element, *_slot(element, first))
+    return leaf_at(leaf, rest) if rest else leaf
 
 
 def with_value(element: Any, key: Place, value: Any) -> Any:
@@ -88,28 +78,7 @@ def with_value(element: Any, key: Place, value: Any) -> Any:
     >>> with_value((2, {"x": 7}), (1, "y"), 8), with_value((2, 7), 2, 8)
     ((2, {'x': 7, 'y': 8}), (2, 7, 8))
     """
-    first, rest = _steps(element, key)
-    if rest:
-        return with_value(element, first, with_value(leaf_at(element, first), rest, value))
-    cls: Any = type(element)
-    match kind_of(cls):
-        case _ if first is None:
-            _itself(element)
-            return value
-        case "dict":
-            changed = dict(element) if cls is dict else copy(element)
-            changed[first] = value
-            return changed
-        case "sequence":
-            place = _position(element, first, more=1)
-            return cls([*element[:place], value, *element[place + 1 :]])
-        case "namedtuple":
-            return element._replace(**{_field(element, first): value})
-        case "fields":
-            changed = copy(element)
-            object.__setattr__(changed, _field(element, first), value)  # a frozen dataclass refuses setattr
-            return changed
-    raise TypeError(_nowhere(element, first))
+    return _changed(element, key, value)
 
 
 def with_leaf(element: Any, key: Place, change: Callable[[Any], Any]) -> Any:
@@ -118,7 +87,7 @@ def with_leaf(element: Any, key: Place, change: Callable[[Any], Any]) -> Any:
     >>> with_leaf({"inputs": [2, 3]}, ("inputs", 0), lambda leaf: leaf * 10)
     {'inputs': [20, 3]}
     """
-    return with_value(element, key, change(leaf_at(element, key)))
+    return _changed(element, key, None, change)
 
 
 def with_new(argument: str, element: Any, key: Place, value: Any) -> Any:
@@ -128,15 +97,15 @@ def with_new(argument: str, element: Any, key: Place, value: Any) -> Any:
     Traceback (most recent call last):
     ValueError: mask: expected the place of a new leaf, got 'x', which the element has; give another one
     """
-    try:
-        free = leaf_at(element, key) is None
-    except (KeyError, IndexError):
-        free = True
-    if not free:
+
+    def put(leaf: Any) -> Any:
+        if leaf is None:
+            return value
         raise ValueError(
             f"{argument}: expected the place of a new leaf, got {key!r}, which the element has; give another one"
         )
-    return with_value(element, key, value)
+
+    return _changed(element, key, None, put, new=True)
 
 
 def value_at(element: Any, key: Place) -> Any:
@@ -170,6 +139,39 @@ def array_at(element: Any, key: Place) -> np.ndarray:
     return leaf
 
 
+def _changed(
+    element: Any, key: Place, value: Any, change: Callable[[Any], Any] | None = None, *, new: bool = False
+) -> Any:
+    """The element with a value at a place, which may be a new one; or with what `change` gives of the leaf there.
+
+    new: whether `change` may get None for a new place.
+    """
+    first, rest = _steps(element, key)
+    kind, place = _slot(element, first, new=(new or change is None) and not rest)
+    if rest:
+        value = _changed(_get(element, kind, place), rest, value, change, new=new)
+    elif change is not None:
+        missing = new and (
+            place not in element if kind == "dict" else kind == "sequence" and place == len(element)
+        )
+        value = change(None if missing else _get(element, kind, place))
+    match kind:
+        case "dict":
+            changed = dict(element) if type(element) is dict else copy(element)
+            changed[place] = value
+            return changed
+        case "sequence":
+            cls: Any = type(element)
+            return cls([*element[:place], value, *element[place + 1 :]])
+        case "namedtuple":
+            return element._replace(**{place: value})
+        case "fields":
+            changed = copy(element)
+            object.__setattr__(changed, place, value)  # a frozen dataclass refuses setattr
+            return changed
+    return value
+
+
 def _steps(element: Any, key: Place) -> tuple[Any, tuple[Any, ...]]:
     """The first step of a path, and the others."""
     if isinstance(key, tuple) and key and not (kind_of_element(element) == "dict" and key in element):
@@ -177,7 +179,38 @@ def _steps(element: Any, key: Place) -> tuple[Any, tuple[Any, ...]]:
     return key, ()
 
 
-def _position(element: Any, key: Place, more: int = 0) -> int:
+def _slot(element: Any, step: Any, *, new: bool = False) -> tuple[Kind, Any]:
+    """The kind of an element, and where in it a step leads: a key of the dict, a position from 0, the name of a field.
+
+    new: whether it may be one that a dict lacks, or the position behind the last.
+    """
+    cls: Any = type(element)
+    kind = kind_of(cls)
+    if step is None:
+        if kind not in ("leaf", "nothing"):
+            raise TypeError(
+                f"key: expected the place of a leaf in {described(element)}, got None; give key=..."
+            )
+        return kind, None
+    match kind:
+        case "dict":
+            if new or step in element:
+                return kind, step
+            raise KeyError(_nowhere(element, step))
+        case "sequence":
+            return kind, _position(element, step, more=new)
+        case "namedtuple" | "fields":
+            return kind, _field(element, step, cls._fields if kind == "namedtuple" else field_names(cls))
+    raise TypeError(_nowhere(element, step))
+
+
+def _get(element: Any, kind: Kind, place: Any) -> Any:
+    if kind in ("dict", "sequence"):
+        return element[place]
+    return element if place is None else getattr(element, place)
+
+
+def _position(element: Any, key: Place, more: bool = False) -> int:
     size = len(element)
     if isinstance(key, bool) or not isinstance(key, int | np.integer):
         raise TypeError(_nowhere(element, key))
@@ -186,19 +219,13 @@ def _position(element: Any, key: Place, more: int = 0) -> int:
     return int(key) + (size if key < 0 else 0)
 
 
-def _field(element: Any, key: Place) -> str:
+def _field(element: Any, key: Place, names: tuple[str, ...]) -> str:
     """The name of a field; of a named tuple by its position too."""
-    names, _ = children_of(element, kind_of_element(element))
     if key in names:
         return str(key)
-    if hasattr(element, "_fields") and isinstance(key, int | np.integer):
+    if isinstance(element, tuple) and isinstance(key, int | np.integer):
         return str(names[_position(element, key)])
     raise KeyError(_nowhere(element, key))
-
-
-def _itself(element: Any) -> None:
-    if kind_of_element(element) not in ("leaf", "nothing"):
-        raise TypeError(f"key: expected the place of a leaf in {described(element)}, got None; give key=...")
 
 
 def _nowhere(element: Any, key: Place) -> str:

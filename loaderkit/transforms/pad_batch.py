@@ -35,7 +35,6 @@ class PadBatch(Batch):
         padding_values: what is put behind, for leaves where that isn't 0.
         mask: for leaves that have one the place of a new leaf, bool (rows, length): which are the record's own. A tuple
             or list gets the position behind its last.
-
         lengths: (records,) ints for "longest", of each record of the loader's source: its length here, of several
             leaves that of the longest. Batches are padded to the longest row of all shards; a row that is longer than
             said is an error. It is of whole records: no operation before may change their number.

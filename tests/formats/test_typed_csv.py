@@ -2,6 +2,7 @@
 
 import gzip
 import io
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -102,6 +103,22 @@ def test_columns_are_those_of_tables(tmp_path):
     assert not hasattr(lk.formats.CsvDataSource(written(tmp_path, "x,y\n1,a\n"), types={"x": int}), "take")
 
 
+def test_a_float32_is_the_nearest_of_its_text(tmp_path):
+    """Rounded once, as tables do it: texts beside the middle of two float32s, at which their float64s lie."""
+    halves = [
+        (float(one) + float(np.nextafter(one, np.float32(9)))) / 2 for one in np.float32([1, -3, 1e-40])
+    ]
+    texts = [
+        f"{sign}{Decimal(half):.200f}{end}" for half in halves for sign in ("", " ") for end in ("1", "")
+    ]
+    texts += [format(Decimal(half) * (1 - Decimal(10) ** -25), ".60e") for half in halves]
+    expected = pyarrow.array([text.strip() for text in texts]).cast("float32")
+    with lk.formats.CsvDataSource(
+        written(tmp_path, "\n".join(["x", *texts, ""])), types={"x": "float32"}
+    ) as source:
+        assert [record["x"] for record in source] == expected.to_pylist()
+
+
 def test_what_is_inferred(tmp_path):
     """The narrowest type that all of the first 1,000 rows fit; the fingerprint says what was found."""
     columns = {
@@ -145,6 +162,8 @@ def test_what_is_inferred(tmp_path):
         ("float32", "1e39"), (float, "1e999"), (float, "x"), (bool, "yes"), ("datetime64[D]", "2023-02-29"),
         ("datetime64[D]", "2024-02-29T10:00"), ("datetime64[D]", "today"), ("datetime64[s]", "2024-02-29T10:00:00.5"),
         ("datetime64[ns]", "3000-01-01"), ("datetime64[s]", "29.2.2024"),
+        ("datetime64[ns]", "2262-04-11T23:47:16-01:00"), ("datetime64[ns]", "1677-09-21T00:30:00+02:00"),
+        ("datetime64[s]", "2024-02-29T10:00+24:00"), ("datetime64[s]", "2024-02-29T10:00-01:60"),
     ],
 )  # fmt: skip
 def test_a_value_that_does_not_fit(tmp_path, kind, text):
@@ -238,3 +257,41 @@ def test_one_stream(tmp_path):
         pytest.raises(lk.CheckpointMismatchError, match="types"),
     ):
         it.set_state(state)
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_files_of_a_server(tmp_path, range_server, cached):
+    """Types are found there, too: the records, the columns and the stream are those of local files, and so is an error.
+
+    A file's header is read once, the first rows together, and the lines in front of a wrong value by large ranges.
+    """
+    served = tmp_path / "served"
+    served.mkdir()
+    rows = [f'{n},{n / 7},2024-01-{n % 28 + 1:02},"two\nlines"\n' for n in range(1500)]
+    for name, part in (("0.csv", rows), ("1.csv", [*rows[:9], "x,1,2024-01-01,\n"])):
+        written(served, "".join(["n,x,day,name\n", *part]), name)
+    local = lk.formats.CsvDataSource(str(served / "*.csv"), types="infer", columns=["x", "n", "day"])
+    server = range_server(served)
+    cache = {"cache": lk.Cache(tmp_path / "chunks", "10MB")} if cached else {}
+    names = [server.url("0.csv"), server.url("1.csv")]
+    server.script("503")
+    with lk.formats.CsvDataSource(names, types="infer", columns=["x", "n", "day"], **cache) as source:
+        assert len(server.requests) < 20
+        assert source.fingerprint() == local.fingerprint() and source.columns == local.columns
+        keys = [1505, 3, 1499]
+        assert same(source.__getitems__(keys), local.__getitems__(keys))
+        assert same(source.take(keys), local.take(keys))
+        before = len(server.requests)
+        assert same(source[700], local[700]) and len(server.requests) <= before + 1
+        errors = []
+        for one in (source, local):
+            with pytest.raises(lk.errors.DataFormatError) as raised:
+                one[1509]
+            errors.append(str(raised.value).partition("1.csv")[2])
+        assert (
+            errors[0] == errors[1]
+            and "in record 9, line 20, column 'n': expected int64, got 'x'" in errors[0]
+        )
+        how = {"shuffle": True, "seed": 0, "num_epochs": 1, "batch_size": 100}
+        with lk.load(source[:1509], worker_count=2, worker_kind="thread", **how) as far:
+            assert [*map(repr, far)] == [*map(repr, lk.load(local[:1509], **how))]

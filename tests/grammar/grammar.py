@@ -16,7 +16,7 @@ from naive_exclusions import NaiveExclusions
 from samplers_of import OF_EPOCHS, SEED, TO_THE_END, WITH_LISTS, Sampled
 from samplers_of import WORDS as ORDERS
 from sources_of import FOLDER, RECORDS, WRITTEN, Source
-from words import Op, bounds_of
+from words import PADDED, Op, bounds_of
 
 import loaderkit as lk
 from loaderkit._base.system.processor_level import present_level
@@ -177,15 +177,21 @@ class Pipeline:
                 places, self.sampler.keys_instead(np.full_like(places, index), places), strict=True
             )
             return
+        start, stop = self.start, self.stop
+        if self.pads_to_longest:  # others of its step
+            start += (index - start) // self.rows * self.rows
+            stop = start + self.planned((start - self.start) // self.rows)[1]
         for place in range(index + 1, index + 1 + self.patience):
-            if self.stop is not None:
-                place = self.start + (place - self.start) % (self.stop - self.start)
+            if stop is not None:
+                place = start + (place - start) % (stop - start)
             if place == index:
                 return
             yield place, self.key(place)
 
     def planned(self, step: int) -> tuple[int, int, int] | None:
-        """Where the sampler says the batches: which bucket a step is of, its records, and the rows of a whole one."""
+        """Where the plan says the shapes: which bucket a step is of, its records, and the rows of a whole one."""
+        if self.pads_to_longest:
+            return self._longest_of(step)
         if self.sampled.word != "buckets":
             return None
         first = [self.start + step * self.sampler.global_batch_size]
@@ -194,9 +200,28 @@ class Pipeline:
         bucket = int(self.sampler.shapes(first)[0])
         return bucket, int(self.sampler.rows_of(first)[0]), self.sampler.sizes[bucket]
 
+    @property
+    def pads_to_longest(self) -> bool:
+        return self.last is not None and self.last.word == "longest"
+
+    def _longest_of(self, step: int) -> tuple[int, int, int] | None:
+        if step not in self._longest:
+            first = self.start + step * self.rows
+            indices = range(
+                first, first + self.rows if self.stop is None else min(first + self.rows, self.stop)
+            )
+            longest = max((self._lengths[self.key(index)] for index in indices), default=0)
+            multiple = self.last.multiple
+            self._longest[step] = (-(-longest // multiple) * multiple, len(indices), self.rows)
+        return self._longest[step] if self._longest[step][1] else None
+
+    @cached_property
+    def _longest(self) -> dict[int, tuple[int, int, int]]:
+        return {}
+
     def of_step(self, op: Op, step: int) -> Op:
-        """A Batch with the bucket of a step, where it pads and the sampler says it."""
-        known = self.planned(step) if op.word == "pad_batch" else None
+        """A Batch with the bucket of a step, where it pads and the plan says it."""
+        known = self.planned(step) if op.word in PADDED else None
         return replace(op, bucket=known[0]) if known else op
 
     def stand_in(self, index: int) -> Any:
@@ -270,7 +295,7 @@ class Pipeline:
 
     @cached_property
     def operations(self) -> list[Any]:
-        return [op.make() for op in self.ops]
+        return [op.make(self._lengths) for op in self.ops]
 
     def as_chain(self) -> lk.Dataset[Any] | None:
         """The same as steps; None where they don't say the order."""
@@ -405,14 +430,14 @@ def of_tokens(draw: st.DrawFn, ops: list[Op], *, changing: bool) -> tuple[list[O
     source = Source("tokens", draw(st.sampled_from([2, 7, 11, 13, 16])))
     if draw(st.booleans()):
         source = Source(draw(st.sampled_from(["subset", "sliced", "concat", "cached"])), 0, 1, source)
-    word = draw(st.sampled_from(["pad_to", "pad_batch"] + ["pack"] * 3 * changing))
-    if word != "pad_batch":
+    word = draw(st.sampled_from(["pad_to", "pad_batch"] + (["pack"] * 3 if changing else ["longest"] * 2)))
+    if word not in PADDED:
         return [Op(word, draw(st.integers(1, 5))), *ops], source
     last = max((place for place, op in enumerate(ops) if op.kind == "batch"), default=None)
     if last is None:
         return ops, source
     kept = [op for op in ops[:last] if op.word not in ("wrap", "draw") and op.kind != "batch"]
-    return [*kept, replace(ops[last], word="pad_batch"), *ops[last + 1 :]], source
+    return [*kept, replace(ops[last], word=word), *ops[last + 1 :]], source
 
 
 @st.composite

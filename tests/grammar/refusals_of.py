@@ -20,6 +20,8 @@ def refusals(p: Pipeline) -> Iterator[tuple[str, str]]:
         yield from _of_buckets(p)
     elif last is not None and last.word == "pad_batch" and len(last.bounds) > 1 and p.hosts > 1:
         yield "boundaries", "shards"
+    if p.pads_to_longest and p.policy == "replace" and hasattr(p.sampler, "instead"):
+        yield "lengths", "on_record_error='replace'"
     yield from (_of_streams(p) if p.changes else _of_steps(p))
 
 
@@ -33,6 +35,8 @@ def _of_buckets(p: Pipeline) -> Iterator[tuple[str, str]]:
     if last is None or not last.whole or last.by != size or p.inner:
         yield "global_batch_size", "LengthBucketSampler"
         return
+    if p.pads_to_longest:
+        yield "LengthBucketSampler", "the longest"
     if last.remainder == "drop":
         yield "remainder", "LengthBucketSampler"
     if p.changes:

@@ -20,7 +20,7 @@ class Op:
     by: int = 1
     remainder: str = "keep"
     whole: bool = False  # whether `by` are the rows of all hosts together
-    bucket: int | None = None  # which of its bounds a plan says for tokens
+    bucket: int | None = None  # which of its bounds a plan says for tokens, or the longest of a step
     ordinal: int = 0  # its number among the operations that draw
 
     @property
@@ -30,7 +30,8 @@ class Op:
     @property
     def call(self) -> Any:
         if self.bucket is not None:
-            return _pad_batch(self.bounds[self.bucket : self.bucket + 1])
+            longest = self.word == "longest"
+            return _pad_batch((self.bucket,) if longest else self.bounds[self.bucket : self.bucket + 1])
         return WORDS[self.word][1](self.by)
 
     @property
@@ -42,15 +43,24 @@ class Op:
         """Lengths that tokens are padded to: several, or one."""
         return bounds_of(self.by)
 
-    def make(self) -> Any:
-        """The operation, as a user writes it."""
+    @property
+    def multiple(self) -> int:
+        """What the longest of a step is rounded up to."""
+        return self.by % 3 + 1
+
+    def make(self, lengths: list[int]) -> Any:
+        """The operation, as a user writes it, who knows the lengths of all records."""
         match self.kind:
-            case "batch" if self.word == "pad_batch":
+            case "batch" if self.word in PADDED:
                 size = {"global_batch_size" if self.whole else "batch_size": self.by}
-                bounds = {"tokens": self.bounds}
-                return lk.PadBatch(
-                    **size, remainder=self.remainder, boundaries=bounds, mask={"tokens": "mask"}
-                )
+                how = {"boundaries": {"tokens": self.bounds}}
+                if self.word == "longest":
+                    how = {
+                        "boundaries": {"tokens": "longest"},
+                        "lengths": lengths,
+                        "multiple_of": self.multiple,
+                    }
+                return lk.PadBatch(**size, remainder=self.remainder, mask={"tokens": "mask"}, **how)
             case "batch":
                 size = {"global_batch_size" if self.whole else "batch_size": self.by}
                 return lk.Batch(**size, remainder=self.remainder, batch_fn=self.call)
@@ -69,6 +79,7 @@ def bounds_of(by: int) -> tuple[int, ...]:
     return (LONGEST,) if by % 4 == 2 else (3, LONGEST)
 
 
+PADDED = ("pad_batch", "longest")
 CLASSES = {
     "map": lk.Map,
     "index": lk.MapWithIndex,
@@ -213,4 +224,5 @@ WORDS: dict[str, tuple[str, Callable[[int], Any]]] = {
     "pad_to": ("map", _pad_to),
     "pack": ("window", _pack),
     "pad_batch": ("batch", lambda by: _pad_batch(bounds_of(by))),
+    "longest": ("batch", lambda by: None),
 }

@@ -112,7 +112,12 @@ def test_a_mixture_has_the_lengths_of_its_sources_one_after_the_other() -> None:
         assert batch["tokens"].shape[1] == LENGTHS[batch["key"]].max()
 
 
-class Broken(list[Any]):
+class Named(list[Any]):
+    def fingerprint(self) -> dict[str, Any]:
+        return {"name": "documents"}
+
+
+class Broken(Named):
     """Every seventh record can't be read."""
 
     def __getitem__(self, key: Any) -> Any:
@@ -121,12 +126,16 @@ class Broken(list[Any]):
         return super().__getitem__(key)
 
 
-def test_a_bad_record_is_replaced_by_one_of_its_step() -> None:
-    """Which is no longer than planned: on any workers and hosts, and behind a restore."""
-    lossy = {"source": Broken(DOCUMENTS), "on_record_error": "replace"}
+@pytest.mark.parametrize("listed", [False, True])
+def test_a_bad_record_is_replaced_by_one_of_its_step(tmp_path: Any, listed: bool) -> None:
+    """Which is no longer than planned: on any workers and hosts, behind a restore, and where records are left out."""
+    out: dict[str, Any] = {"exclude": tmp_path} if listed else {}
+    if listed:
+        lk.offline.block_list(Named(DOCUMENTS), tmp_path, keys=[47], reason="a test")
+    lossy = {"source": Broken(DOCUMENTS), "on_record_error": "replace", **out}
     expected = images(make(**lossy))
     assert images(make(**lossy, worker_count=2, worker_kind="thread")) == expected
-    for got, planned in zip(make(**lossy), make(), strict=True):
+    for got, planned in zip(make(**lossy), make(source=Named(DOCUMENTS), **out), strict=True):
         assert got["tokens"].shape == planned["tokens"].shape
         assert set(got["key"].tolist()) <= set(planned["key"].tolist())
     with make(**lossy) as loader, iter(loader) as it:
@@ -179,6 +188,13 @@ def test_a_row_that_is_longer_than_said_is_named() -> None:
             {"sampler": lk.samplers.LengthBucketSampler(LENGTHS, [20, 40], G, shuffle=True, seed=0)},
             "boundaries: expected 2 for each leaf, one for each bucket of LengthBucketSampler, got the longest",
         ),
+        (
+            {
+                "multiple_of": 40,
+                "sampler": lk.samplers.LengthBucketSampler(LENGTHS, [20, 40], G, shuffle=True, seed=0),
+            },
+            "boundaries: expected 2 for each leaf, .* got the longest",
+        ),
     ],
 )
 def test_combinations_that_are_refused(how: Any, error: str) -> None:
@@ -194,6 +210,8 @@ def test_a_mixture_may_replace_a_bad_record_by_a_longer_one_and_is_refused() -> 
         ValueError, match=r"lengths: expected none with on_record_error='replace' and a MixedSampler"
     ):
         make(source=both, sampler=sampler, on_record_error="replace")
+    made = make(source=both, sampler=sampler, num_steps=2, on_record_error=lambda error, at: DOCUMENTS[0])
+    assert len(images(made)) == 2
 
 
 def test_its_name_tells_other_lengths() -> None:

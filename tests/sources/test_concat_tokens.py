@@ -39,6 +39,27 @@ def test_corpora_are_packed_as_one(cuts, row, nested, data):
     assert same_rows(lk.PackedDataSource(joined, plan), lk.PackedDataSource(one, plan), keys)
 
 
+@given(LENGTHS, st.integers(1, 8), st.data())
+def test_chosen_documents_are_packed_as_a_corpus_of_them(cuts, row, data):
+    """A slice, or chosen keys, of several corpora: lengths, parts and rows of the same documents in one array."""
+    firsts = np.cumsum([0, *map(sum, cuts)]).tolist()
+    joined = lk.ConcatDataSource([corpus(lengths, first) for lengths, first in zip(cuts, firsts)])
+    keys = st.lists(st.integers(0, len(joined) - 1), min_size=1, max_size=6)
+    how = data.draw(st.one_of(keys, st.integers(1, 3).map(lambda step: slice(None, None, -step))))
+    part = joined[how]
+    tokens = [record["tokens"] for record in part]
+    flat = [*map(len, tokens)]
+    assert part.lengths.tolist() == flat
+    key = data.draw(st.integers(0, len(flat) - 1))
+    start, stop = sorted(data.draw(st.tuples(*[st.integers(0, flat[key])] * 2)))
+    assert part.read_range(key, start, stop)["tokens"].tolist() == tokens[key][start:stop].tolist()
+    if not any(flat):
+        return
+    one = lk.TokenDataSource(np.concatenate(tokens), np.cumsum([0, *flat]))
+    plan = lk.plan_packing(part.lengths, row)
+    assert same_rows(lk.PackedDataSource(part, plan), lk.PackedDataSource(one, plan), range(len(plan)))
+
+
 def test_what_all_parts_have(tmp_path):
     """Parts of documents are read where all sources read some; columns by place where all are of like tokens."""
     other = lk.ConcatDataSource([corpus([3]), corpus([2], dtype=np.int32)])
@@ -53,7 +74,12 @@ def test_what_all_parts_have(tmp_path):
     files = lk.ConcatDataSource([lk.TokenDataSource(tmp_path / f"{name}.tokens") for name in ("a", "b")])
     assert files.document_column("id", [7, 1]).tolist() == ["2", "1"]
     assert [*files.columns] == ["id"]
-    check_source(files, skip=["another process"])
+    part = files[::-2]
+    assert (part.document_column("id", [1]).tolist(), [*part.columns]) == (["2"], ["id"])
+    for source in (files, part):
+        check_source(source, skip=["another process"])
+    for name in ("slices", "dtype", "bounds", "lengths", "read_range"):
+        assert not hasattr(lk.SubsetDataSource(rows, [1]), name)
 
 
 def test_a_mixture_of_tokens_of_two_dtypes_is_an_error():

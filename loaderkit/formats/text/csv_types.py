@@ -10,6 +10,7 @@ A value that the dtype doesn't hold doesn't fit: 300 isn't int8, 1e300 isn't flo
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from reprlib import repr as _short
 from typing import Any
 
@@ -22,7 +23,9 @@ _INFERRED = ("int64", "bool", "datetime64[D]", "datetime64[s]", "datetime64[ns]"
 _LEADING_ZERO, _LONG = re.compile(r"[+-]?0\d.*"), re.compile(r"[+-]?\d{16,}")
 _DIGITS = {"D": -1, "s": 0, "ms": 3, "us": 6, "ns": 9}  # of a second's fraction; a day has no time
 # Day, time, the digits of a second's fraction, zone.
-_DATE = re.compile(r"(\d{4}-\d\d-\d\d)(?:([T ]\d\d:\d\d(?::\d\d(?:\.(\d+))?)?)(Z|[+-]\d\d:?\d\d)?)?")
+_DATE = re.compile(
+    r"(\d{4}-\d\d-\d\d)(?:([T ]\d\d:\d\d(?::\d\d(?:\.(\d+))?)?)(Z|[+-](?:[01]\d|2[0-3]):?[0-5]\d)?)?"
+)
 _BOOLS = {"true": True, "1": True, "false": False, "0": False}
 _EXPECTED = 'float, int, bool, str, or a dtype such as "float32" or "datetime64[D]"'
 
@@ -156,8 +159,15 @@ def _parsed(texts: list[str], dtype: np.dtype[Any]) -> NDArray[Any]:
             raise ValueError("expected true or false") from error
     if dtype.kind in "iu":
         return np.array([*map(int, texts)], dtype)
-    with np.errstate(over="ignore"):
-        found = np.array([*map(float, texts)], np.float64).astype(dtype)
+    wide = np.array([*map(float, texts)], np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = wide.astype(dtype)
+        # Of a narrower float: a float64 amid two of them was rounded itself, so its text says which is nearer.
+        other = 2 * wide - found
+        amid = np.flatnonzero((other != found) & (other.astype(dtype) == other))
+    for place, near, far in zip(amid.tolist(), found[amid].tolist(), other[amid].tolist()):
+        if exact := Decimal(texts[place]).compare(Decimal(wide[place])):
+            found[place] = max(near, far) if exact > 0 else min(near, far)
     if any("n" not in texts[place].lower() for place in np.flatnonzero(np.isinf(found)).tolist()):
         raise OverflowError("expected a smaller number")
     return found
@@ -175,6 +185,8 @@ def _dates(texts: list[str], dtype: np.dtype[Any]) -> NDArray[Any]:
         dates.append(match[1] + (match[2] or ""))
         zones.append(-minutes if zone.startswith("-") else minutes)
     found = np.array(dates, dtype)
-    if (found.astype("M8[D]") != np.array([date[:10] for date in dates], "M8[D]")).any():
+    of_utc = found - np.array(zones, "m8[m]") if any(zones) else found
+    wrong = found.astype("M8[D]") != np.array([date[:10] for date in dates], "M8[D]")
+    if (wrong | ((of_utc < found) != (np.array(zones) > 0))).any():
         raise OverflowError("expected a date that the unit holds")
-    return found - np.array(zones, "m8[m]") if any(zones) else found
+    return of_utc

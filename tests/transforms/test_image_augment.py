@@ -330,6 +330,22 @@ def test_small_and_strange_pictures(operation):
                 assert made.dtype == np.uint8 and made.ndim == len(shape) and made.shape[2:] == shape[2:]
 
 
+@pytest.mark.parametrize("operation", ONE_PIXEL, ids=repr)
+def test_views_of_any_order_of_memory_are_pictures_as_their_copies_are(operation):
+    """Such as one of torch, whose channels come first in memory, a mirrored and a cut one: equal, and none is changed."""
+    only_bytes = isinstance(operation, lki.RandAugment | lki.TrivialAugment)
+    for dtype in (np.uint8,) if only_bytes else (np.uint8, np.uint16, np.float32):
+        given = np.ascontiguousarray(picture()[:20, :24].transpose(2, 0, 1)).astype(dtype)
+        if dtype == np.float32:
+            given /= 255
+        before = given.copy()
+        for image in (given.transpose(1, 2, 0), given.transpose(2, 1, 0)[::-1, 1:]):
+            for number in range(3):
+                expected = apply(operation, image.copy(order="C"), number)
+                np.testing.assert_array_equal(apply(operation, image, number), expected)
+        assert np.array_equal(given, before)
+
+
 def test_a_large_picture_is_cut_without_a_copy_of_it():
     """20,000 x 20,000: memory that is never touched stays untouched."""
     image = np.zeros((20_000, 20_000), np.uint8)

@@ -332,7 +332,7 @@ def test_small_and_strange_pictures(operation):
 
 @pytest.mark.parametrize("operation", ONE_PIXEL, ids=repr)
 def test_views_of_any_order_of_memory_are_pictures_as_their_copies_are(operation):
-    """Such as one of torch, whose channels come first in memory, a mirrored and a cut one: equal, and none is changed."""
+    """Such as one of torch, whose channels come first in memory, and a mirrored one: equal, and none is changed."""
     only_bytes = isinstance(operation, lki.RandAugment | lki.TrivialAugment)
     for dtype in (np.uint8,) if only_bytes else (np.uint8, np.uint16, np.float32):
         given = np.ascontiguousarray(picture()[:20, :24].transpose(2, 0, 1)).astype(dtype)

@@ -346,6 +346,26 @@ def test_views_of_any_order_of_memory_are_pictures_as_their_copies_are(operation
         assert np.array_equal(given, before)
 
 
+@pytest.mark.parametrize("dtype", [">u2", ">f4"])
+def test_pixels_of_another_byte_order_have_their_values(dtype):
+    """As files of other machines have them: OpenCV reads all bytes in the order of this one."""
+    given = photograph()[:40, :40].astype(dtype)
+    same = given.astype(dtype[1:])
+    for operation in (
+        lki.Resize(9),
+        lki.RandomRotate(30, "linear"),
+        lki.GaussianBlur(3),
+        lki.ColorJitter(0.5),
+    ):
+        np.testing.assert_array_equal(apply(operation, given, 1), apply(operation, same, 1))
+    for kind in (lki.MixUp, lki.CutMix):
+        one, other = (
+            kind("x", "y", 2).random_map({"x": np.stack([each, each[::-1]]), "y": np.arange(2)}, generator)
+            for each in (given, same)
+        )
+        np.testing.assert_array_equal(one["x"], other["x"])
+
+
 def test_a_large_picture_is_cut_without_a_copy_of_it():
     """20,000 x 20,000: memory that is never touched stays untouched."""
     image = np.zeros((20_000, 20_000), np.uint8)

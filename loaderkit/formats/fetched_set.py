@@ -13,6 +13,7 @@ from loaderkit._base.system.made_folder import Made
 from loaderkit._base.system.progress_bar import progress_bar
 from loaderkit._base.system.resume import goes_on_from
 from loaderkit._source.tables import rows_instead
+from loaderkit._source.version import version_of
 from loaderkit._storage.addresses import is_remote, redacted
 from loaderkit._storage.braces import expand_braces
 from loaderkit._storage.patterns import file_parts
@@ -56,15 +57,16 @@ def fetch(
             function that gives one, a `tf.data.Dataset`, a streaming data set of Hugging Face.
         folder: that is made.
         allow_commands: whether names that begin with "pipe:" are run, by a shell; ValueError otherwise.
-        format: of the bytes, such as "csv", where neither a name nor a word of the command says it; without it they do,
-            and the first command is run once more for them. Of records as `lk.write` takes it, "array_record" without.
+        format: of the bytes, such as "csv", where neither a name nor a word of the command says it. Of records as
+            `lk.write` takes it, "array_record" without.
         limit: bytes that the shards may have together, such as "200GB"; ValueError where they have more.
         shard_bytes, shard_records, quality: of records, as `lk.write` takes them.
         storage_options: of the server, as `lk.TarDataSource` takes them; of a web server `default_headers` alone.
         worker_count: threads that read names side by side; 0 reads one after the other.
         overwrite: whether everything is read again, over what was kept before.
-        version: of what is read. Names are compared with those of the folder unless it is given: commands and signed
-            links change. Another version is a ResumeMismatchError.
+        version: of what is read. Without it names are compared with those of the folder, of which commands and signed
+            links change; a source's fingerprint; of other records the name of their function or class, not how they
+            are made. Another version is a ResumeMismatchError.
 
     StorageError for a command that fails, and for a server after some attempts; DataFormatError for bytes of another
     format or cut ones; ResumeMismatchError where the folder is of something else, or the records of a run that goes on
@@ -90,14 +92,14 @@ def fetch(
     names = _names(what, storage_options)
     if names is not None:
         _check_names(names, allow_commands, of_records)
-    told: Any = version or _without_secrets(names) or type(what).__qualname__
+    told: Any = _told(what, names) if version is None else version
     asked = {"read": told, "arguments": {**of_records, "format": format}}
     if not overwrite and _is_kept(folder, asked):
         return open_set(folder)
     form: Any = (
         format_for(folder, format or "array_record", quality)[0]
         if names is None
-        else stream_format(names[0], format, storage_options)
+        else stream_format(names[0], format)
     )
     extension = form.extension if names is None else form.extensions[0]
     target = WriteTarget(folder, is_file=False, overwrite=overwrite, format_name=form.name, worker_count=0)
@@ -152,8 +154,15 @@ def _check_names(names: list[str], allow_commands: bool, of_records: dict[str, A
         )
 
 
-def _without_secrets(names: list[str] | None) -> list[list[str]]:
-    return [[redacted(name), hashlib.sha256(name.encode()).hexdigest()[:16]] for name in names or ()]
+def _told(what: Any, names: list[str] | None) -> Any:
+    """What a folder is of, without secrets: names, the version of a source, the name of a function or a generator."""
+    if names is not None:
+        return [[redacted(name), hashlib.sha256(name.encode()).hexdigest()[:16]] for name in names]
+    if (instead := rows_instead(what)) is not None:
+        raise TypeError(f"what: {instead}")
+    if source_or_none(what, argument="what") is not None:
+        return version_of(what)
+    return getattr(what, "__qualname__", type(what).__qualname__)
 
 
 def _is_kept(folder: str, asked: dict[str, Any]) -> bool:
@@ -173,8 +182,6 @@ def _check_room(folder: str, limit: int | None) -> None:
 
 
 def _records(what: Any) -> Iterator[Any]:
-    if (instead := rows_instead(what)) is not None:
-        raise TypeError(f"what: {instead}")
     if hasattr(what, "as_numpy_iterator"):  # of tf.data, whose own elements are tensors
         what = what.as_numpy_iterator()
     source = source_or_none(what, argument="what")

@@ -148,7 +148,9 @@ def finished_files(
         format_name: of the files.
     """
     made = Made.read(path) if os.path.isdir(path) else None
-    if made is None or made.files is None or not all(made.owns(path, name) for name in made.files):
+    if made is None or made.files is None or not {*made.files} <= {*os.listdir(path)}:
+        return None
+    if not all(made.owns(path, name) for name in made.files):
         return None
     functions, count = {"function": function, "reduce": None}, shard_count(shards, len(source))
     asked = made_of_format(source, functions, format_name, version=None, per="record", shards=count)

@@ -132,6 +132,8 @@ def test_a_command_that_is_finished_has_nothing_to_do(loaderkit, texts):
     (first, *_) = sorted((texts / "out").glob("*.tokens"))
     first.write_bytes(first.read_bytes()[:-1])
     assert loaderkit(*command).status == 2
+    first.unlink()
+    assert loaderkit(*command).status == 2
     (texts / "texts.jsonl").write_text(json.dumps({"text": "another"}) + "\n")
     assert loaderkit(*command).status == 2
 

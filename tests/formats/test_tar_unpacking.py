@@ -89,12 +89,10 @@ def test_truncated_or_damaged(packed, tmp_path, length):
     data = packed.read_bytes()
     packed.write_bytes(data[:length])
     cache = lk.Cache(tmp_path / "cache", limit="1MB")
-    with pytest.raises(DataFormatError, match=r"train-0.tgz: at byte \d+: the archive is truncated"):
+    with pytest.raises(DataFormatError, match=r"train-0.tgz: at byte \d+: .*end of the file; copy"):
         lk.TarDataSource(packed, cache=cache)
     packed.write_bytes(data[:40] + b"\xff" * 20 + data[60:])
-    with pytest.raises(
-        DataFormatError, match=r"train-0.tgz: at byte \d+ or behind it: .*copy the shard again"
-    ):
+    with pytest.raises(DataFormatError, match=r"train-0.tgz: at byte \d+: .*copy the file again"):
         lk.TarDataSource(packed, cache=cache)
 
 

@@ -330,6 +330,42 @@ def test_small_and_strange_pictures(operation):
                 assert made.dtype == np.uint8 and made.ndim == len(shape) and made.shape[2:] == shape[2:]
 
 
+@pytest.mark.parametrize("operation", ONE_PIXEL, ids=repr)
+def test_views_of_any_order_of_memory_are_pictures_as_their_copies_are(operation):
+    """Such as one of torch, whose channels come first in memory, and a mirrored one: equal, and none is changed."""
+    only_bytes = isinstance(operation, lki.RandAugment | lki.TrivialAugment)
+    for dtype in (np.uint8,) if only_bytes else (np.uint8, np.uint16, np.float32):
+        given = np.ascontiguousarray(picture()[:20, :24].transpose(2, 0, 1)).astype(dtype)
+        if dtype == np.float32:
+            given /= 255
+        before = given.copy()
+        for image in (given.transpose(1, 2, 0), given.transpose(2, 1, 0)[::-1, 1:]):
+            for number in range(3):
+                expected = apply(operation, image.copy(order="C"), number)
+                np.testing.assert_array_equal(apply(operation, image, number), expected)
+        assert np.array_equal(given, before)
+
+
+@pytest.mark.parametrize("dtype", [">u2", ">f4"])
+def test_pixels_of_another_byte_order_have_their_values(dtype):
+    """As files of other machines have them: OpenCV reads all bytes in the order of this one."""
+    given = photograph()[:40, :40].astype(dtype)
+    same = given.astype(dtype[1:])
+    for operation in (
+        lki.Resize(9),
+        lki.RandomRotate(30, "linear"),
+        lki.GaussianBlur(3),
+        lki.ColorJitter(0.5),
+    ):
+        np.testing.assert_array_equal(apply(operation, given, 1), apply(operation, same, 1))
+    for kind in (lki.MixUp, lki.CutMix):
+        one, other = (
+            kind("x", "y", 2).random_map({"x": np.stack([each, each[::-1]]), "y": np.arange(2)}, generator)
+            for each in (given, same)
+        )
+        np.testing.assert_array_equal(one["x"], other["x"])
+
+
 def test_a_large_picture_is_cut_without_a_copy_of_it():
     """20,000 x 20,000: memory that is never touched stays untouched."""
     image = np.zeros((20_000, 20_000), np.uint8)

@@ -5,10 +5,11 @@ import contextlib
 import gzip
 import io
 import lzma
+import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from http.client import HTTPException
-from typing import Any, BinaryIO
+from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
@@ -18,11 +19,11 @@ from loaderkit._codecs.scan import compressed_by
 from loaderkit._storage.addresses import redacted
 from loaderkit._storage.fetching import FetchError, Refusal
 from loaderkit._storage.object_client import READ_S
+from loaderkit._storage.range_file import RangeFile
 from loaderkit._storage.range_reader import read_range
 from loaderkit.errors import DataFormatError, StorageError
 from loaderkit.formats._index.shard_set import ShardSet
 from loaderkit.formats._index.unpacked_text import zstd_library
-from loaderkit.formats.registry import SNIFFED_BYTES
 
 PIPE = "pipe:"
 PIECE = 8 << 20  # bytes of one read
@@ -30,12 +31,9 @@ _RETRIED = (408, 425, 429)  # and all from 500 on
 _OF_ADDRESSES = ":/?#[]@!$&'()*+,;=%~"  # stay as they are
 _REFUSALS = {401: Refusal.DENIED, 403: Refusal.DENIED, 404: Refusal.MISSING, 410: Refusal.MISSING}
 
-_Read = Callable[[int], bytes | memoryview]
 
-
-@contextlib.contextmanager
-def byte_stream(name: str, storage_options: Mapping[str, Any] | None) -> Iterator[tuple[bytes, BinaryIO]]:
-    """The first bytes of a stream, and all of it, unpacked where gzip, bzip2, xz or zstd has packed it.
+def pieces_of(name: str, storage_options: Mapping[str, Any] | None) -> Generator[bytes, None, None]:
+    """All bytes of a stream, at most `PIECE` at once, unpacked where gzip, bzip2, xz or zstd has packed it.
 
     Args:
         name: a path, an address, or "pipe:" and a command, which is run.
@@ -45,51 +43,46 @@ def byte_stream(name: str, storage_options: Mapping[str, Any] | None) -> Iterato
     that are damaged.
     """
     if name.startswith(PIPE):
-        opened: Any = output_of(name.removeprefix(PIPE), PIPE + "...")
+        opened: Any = _command_output(name.removeprefix(PIPE))
     elif name.lower().startswith(("http://", "https://")):
         opened = _web_answer(name, storage_options or {})
     else:
         opened = _ranges_of(name, storage_options)
-    with opened as read:
-        begin, file = _begun(read)
-        program = compressed_by(begin)
+    with opened as raw:
+        file: Any = io.BufferedReader(raw, PIECE)
+        program = compressed_by(file.peek(8))
+        errors: tuple[type[Exception], ...] = ()
         if program is not None:
-            begin, file = _begun(_unpacking(program, file, redacted(name)))
-        yield begin, file
-
-
-class _Reads(io.RawIOBase):
-    """A file of what was read of it already, and of what a function reads."""
-
-    def __init__(self, begin: bytes, read: _Read) -> None:
-        self._begin, self._read = begin, read
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, into: Any) -> int:
-        data: Any = self._begin[: len(into)] or self._read(len(into))
-        self._begin = self._begin[len(into) :]
-        into[: len(data)] = data
-        return len(data)
-
-
-def _begun(read: _Read) -> tuple[bytes, BinaryIO]:
-    begin = b""
-    while len(begin) < SNIFFED_BYTES and (more := read(SNIFFED_BYTES - len(begin))):
-        begin += more
-    return begin, io.BufferedReader(_Reads(begin, read), PIECE)
+            module: Any = (
+                zstd_library() if program == "zstd" else {"gzip": gzip, "bzip2": bz2, "xz": lzma}[program]
+            )
+            errors = OSError, EOFError, zlib.error, lzma.LZMAError, getattr(module, "ZstdError", EOFError)
+            file = module.open(file)
+        try:
+            while data := file.read(PIECE):
+                yield data
+        except errors as error:
+            if isinstance(error, StorageError) or getattr(error, "errno", None) is not None:
+                raise  # of the stream below
+            raise DataFormatError(
+                f"{redacted(name)}: expected data compressed by {program}, whole, got: {error}; copy it again"
+            ) from error
 
 
 @contextlib.contextmanager
-def _web_answer(address: str, options: Mapping[str, Any]) -> Iterator[_Read]:
+def _command_output(command: str) -> Iterator[io.RawIOBase]:
+    with output_of(command, PIPE + "...") as read:
+        yield RangeFile(lambda _, length: read(length), sys.maxsize)
+
+
+@contextlib.contextmanager
+def _web_answer(address: str, options: Mapping[str, Any]) -> Iterator[io.RawIOBase]:
     if others := sorted({*options} - {"default_headers"}):
         raise ValueError(
             f"storage_options: expected default_headers for an address of http or https, got {', '.join(others)}"
         )
-    headers = {"User-Agent": "loaderkit", **(options.get("default_headers") or {})}
     request = Request(quote(address, safe=_OF_ADDRESSES))
-    for header, value in headers.items():
+    for header, value in {"User-Agent": "loaderkit", **(options.get("default_headers") or {})}.items():
         request.add_unredirected_header(header, value)  # another host gets no credential
     try:
         answer = urlopen(request, timeout=READ_S)
@@ -101,47 +94,20 @@ def _web_answer(address: str, options: Mapping[str, Any]) -> Iterator[_Read]:
     except (OSError, HTTPException) as error:
         raise FetchError(Refusal.AGAIN, f"no connection: {type(error).__name__}") from None
 
-    def read(length: int) -> bytes:
-        try:
+    def read(_: int, length: int) -> bytes:
+        with contextlib.suppress(OSError, HTTPException):
             data: bytes = answer.read(length)
-        except (OSError, HTTPException):
-            raise FetchError(Refusal.AGAIN, "an answer that ended early") from None
-        if not data and answer.length:
-            raise FetchError(Refusal.AGAIN, "an answer that ended early")
-        return data
+            if data or not answer.length:
+                return data
+        raise FetchError(Refusal.AGAIN, "an answer that ended early")
 
     with answer:
-        yield read
+        yield RangeFile(read, sys.maxsize)
 
 
 @contextlib.contextmanager
-def _ranges_of(name: str, options: Mapping[str, Any] | None) -> Iterator[_Read]:
+def _ranges_of(name: str, options: Mapping[str, Any] | None) -> Iterator[io.RawIOBase]:
     with contextlib.closing(ShardSet([name], options).open()) as ranges:
-        size, position = ranges.version(0).size, 0
-
-        def read(length: int) -> bytes | memoryview:
-            nonlocal position
-            begin, position = position, min(position + length, size)
-            return read_range(ranges, 0, begin, position) if begin < position else b""
-
-        yield read
-
-
-def _unpacking(program: str, file: BinaryIO, shown: str) -> _Read:
-    """Reads what is unpacked of a file that a program has packed."""
-    module = zstd_library() if program == "zstd" else {"gzip": gzip, "bzip2": bz2, "xz": lzma}[program]
-    errors = OSError, EOFError, zlib.error, lzma.LZMAError, getattr(module, "ZstdError", EOFError)
-    unpacked = module.open(file)
-
-    def read(length: int) -> bytes:
-        try:
-            data: bytes = unpacked.read(length)
-            return data
-        except errors as error:
-            if isinstance(error, StorageError) or getattr(error, "errno", None) is not None:
-                raise  # of the stream below
-            raise DataFormatError(
-                f"{shown}: expected data compressed by {program}, whole, got: {error}; copy it again"
-            ) from error
-
-    return read
+        yield RangeFile(
+            lambda begin, length: read_range(ranges, 0, begin, begin + length), ranges.version(0).size
+        )

@@ -17,6 +17,7 @@ from loaderkit._base.canonical_json import digest
 from loaderkit._base.system.whole_file import partial_file
 from loaderkit.errors import ResumeMismatchError
 
+from .byte_streams import PIECE
 from .record_stream import encode
 from .shard_jobs import DONE, safe_on_disk
 from .shard_result import ShardResult, read_result
@@ -42,7 +43,7 @@ def write_resumed(
         target: where they go, with its folder of unfinished files open.
         asked: JSON values: what decides the bytes.
         nbytes, most: bytes and records at which a shard is ended; None for any number of records.
-        room: raises where the folder has more bytes than it may have; called at the end of each shard.
+        room: raises where the folder has more bytes than it may have.
 
     ResumeMismatchError where the first records aren't those of the shards that are there.
     """
@@ -63,12 +64,15 @@ def write_resumed(
         first = next(encoded, None)
         if first is None:
             break
-        result = ShardResult(0, value=0, job=job)
+        result, checked = ShardResult(0, value=0, job=job), 0
         with partial_file(path) as partial:
             with files.writer(partial) as writer:
                 for one in itertools.chain([first], encoded):
                     writer.add(one)
                     result = _with(result, one)
+                    if writer.nbytes - checked >= PIECE:
+                        checked = writer.nbytes
+                        room()
                     if writer.nbytes >= nbytes or result.records == most:
                         break
             size, sha256 = safe_on_disk(partial)
@@ -80,9 +84,8 @@ def write_resumed(
 def _with(result: ShardResult, encoded: Any) -> ShardResult:
     """A shard with one record more; its value is a checksum of the records, the same for each process."""
     try:
-        data = marshal.dumps(
-            encoded, 0
-        )  # without references, which depend on which equal values are one object
+        # Without references, which depend on which equal values are one object.
+        data = marshal.dumps(encoded, 0)
     except ValueError:
         data = repr(encoded).encode()
     return replace(result, records=result.records + 1, value=zlib.crc32(data, result.value))

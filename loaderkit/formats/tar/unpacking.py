@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Any
 from loaderkit._base.system.file_identity import FileIdentity
 from loaderkit._base.system.waited_lock import locked_folder
 from loaderkit._base.system.whole_file import whole_file
+from loaderkit._codecs.scan import Malformed
 from loaderkit._storage.addresses import redacted
 from loaderkit._storage.patterns import FilePart
-from loaderkit._storage.range_reader import RangeReader, read_range
+from loaderkit._storage.range_reader import RangeReader
 from loaderkit.errors import DataFormatError
+from loaderkit.formats._index.scan_shard import reading
 from loaderkit.formats._index.shard_set import ShardSet, base_name
+from loaderkit.formats._index.unpacked_text import UnpackedText
 
 if TYPE_CHECKING:
     from loaderkit._storage.cache.settings import Cache
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
 FOLDER = "loaderkit-unpacked"
 ARCHIVES = (".tgz", ".tar.gz")
 _NOTE = ".checksum"
-_PIECE = 4 << 20  # bytes read, and bytes unpacked, at once
+_PIECE = 4 << 20  # bytes that are written, or read, at once
 
 
 def unpacked_parts(
@@ -127,26 +130,19 @@ def _is_whole(target: str) -> bool:
 
 def _inflated(ranges: RangeReader, size: int, shown: str) -> Iterator[bytes]:
     """The content, of one gzip member or several behind each other."""
-    inflate = zlib.decompressobj(wbits=31)
-    for begin in range(0, size, _PIECE):
-        end = min(begin + _PIECE, size)
-        data = read_range(ranges, 0, begin, end)
-        while data:
-            if inflate.eof:
-                data = data.lstrip(b"\0")  # zeros may pad the end
-                if not data:
-                    break
-                inflate = zlib.decompressobj(wbits=31)
-            try:
-                yield inflate.decompress(data, _PIECE)
-            except zlib.error as error:
-                raise DataFormatError(
-                    f"{shown}: at byte {end - len(data)} or behind it: expected data compressed by gzip: {error}; copy "
-                    "the shard again"
-                ) from error
-            data = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
-    if not inflate.eof:
-        raise DataFormatError(f"{shown}: at byte {size}: the archive is truncated; copy the shard again")
+    at = 0
+    with reading(ranges, 0, size) as read:
+        text = UnpackedText(read, size)
+        try:
+            while piece := text(at, _PIECE):
+                yield piece
+                at += len(piece)
+            if not at:
+                raise Malformed(
+                    size, "expected a member of gzip, got the end of the file", "copy the file again"
+                )
+        except Malformed as error:
+            raise DataFormatError(f"{shown}: {error}") from error
 
 
 def bytes_in(root: str) -> int:

@@ -44,7 +44,7 @@ def _blend(image: Pixels, factor: float, *, gray: float = 0.0, shift: float = 0.
         matrix[:count, channels] = shift - _DOWN
         return np.reshape(cv2.transform(np.ascontiguousarray(image), matrix), image.shape)
     top, kind = largest(image.dtype), np.result_type(image.dtype, np.float32)
-    out = image.astype(kind)
+    out = image.astype(kind, order="C")  # in the order of the channels, or their view below were a copy
     parts = out.reshape(-1, channels)[:, :count]  # a view, which leaves out the alpha
     grays = (parts @ _GRAY.astype(kind))[:, None] * kind.type(gray) if gray else 0
     np.clip(parts * kind.type(factor) + grays + kind.type(shift), 0, top, out=parts)

@@ -1,4 +1,4 @@
-"""Whether an image is a decoded one."""
+"""Whether an image is a decoded one, and its pixels as OpenCV takes them."""
 
 from typing import Any
 
@@ -21,3 +21,12 @@ def pixels_of(image: Any) -> np.ndarray[Any, Any]:
             f"expected an array (height, width) or (height, width, channels) with pixels, got shape {image.shape}"
         )
     return image
+
+
+def native(pixels: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The pixels in this machine's order of bytes, in which OpenCV reads any; themselves where they are.
+
+    >>> native(np.array([[1]], ">u2")).dtype.isnative
+    True
+    """
+    return pixels if pixels.dtype.isnative else pixels.astype(pixels.dtype.newbyteorder("="))

@@ -13,7 +13,7 @@ from loaderkit.transforms.leaf import leaf_key, with_leaf
 
 from . import adjust
 from .arguments import filling, installed, interval, share, size_pair, spread
-from .decoded import pixels_of
+from .decoded import native, pixels_of
 from .move import Fill, Pixels, fill_of
 from .warps import Range, uniform
 
@@ -145,7 +145,7 @@ class GaussianBlur(_OfPixels):
         tall, wide = size_pair("kernel_size", self.kernel_size)
         sigma = uniform(rng, *self._sigma())
         try:
-            given, border = np.ascontiguousarray(pixels), cv2.BORDER_REFLECT_101
+            given, border = np.ascontiguousarray(native(pixels)), cv2.BORDER_REFLECT_101
             made = cv2.GaussianBlur(given, (wide, tall), sigma, borderType=border)
         except cv2.error as error:
             raise TypeError(f"OpenCV can't blur {pixels.dtype} of shape {pixels.shape}: {error}") from None

@@ -12,6 +12,7 @@ from loaderkit.transforms.base import RandomMap
 from loaderkit.transforms.leaf import leaf_key, with_leaf
 
 from .arguments import finite, installed
+from .decoded import native
 from .move import Pixels
 
 Generators = Callable[[int], np.random.Generator]
@@ -51,7 +52,8 @@ class _Mix(RandomMap):
 
         def change(leaf: Any) -> Pixels:
             nonlocal rows
-            images = np.ascontiguousarray(_array("key", "images (rows, height, width, ...)", leaf, (3, 4)))
+            given = _array("key", "images (rows, height, width, ...)", leaf, (3, 4))
+            images = np.ascontiguousarray(native(given))
             out: Pixels = images.copy()
             rows = len(images)
             for first in range(0, rows, self.group):

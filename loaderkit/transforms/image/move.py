@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .decoded import native
 from .region import Region
 from .resample import resized
 
@@ -167,6 +168,7 @@ def _warped(pixels: Pixels, source: Pixels, size: Size, way: str, fill: Fill) ->
     channels = pixels.shape[2:]
     if channels > (4,):
         raise ValueError(f"expected an image of 1 to 4 channels, got shape {pixels.shape}")
+    pixels = native(pixels)
     plain = np.ascontiguousarray(pixels)
     if way == "nearest" and plain.dtype.kind in "biu" and not np.any(fill):
         # Copied only, so that labels of any dtype may be read as one of the same size that OpenCV knows.

@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from .decoded import native
+
 # OpenCV's interpolations by name; "linear" uses "area" for strong reductions, see `resized`.
 INTERPOLATIONS = ("linear", "area", "cubic", "nearest")
 
@@ -35,7 +37,9 @@ def resized(pixels: np.ndarray[Any, Any], size: tuple[int, int], interpolation: 
         "nearest": cv2.INTER_NEAREST,
     }
     try:
-        out: np.ndarray[Any, Any] = cv2.resize(pixels, (size[1], size[0]), interpolation=ways[interpolation])
+        out: np.ndarray[Any, Any] = cv2.resize(
+            native(pixels), (size[1], size[0]), interpolation=ways[interpolation]
+        )
     except cv2.error as error:
         raise TypeError(f"OpenCV can't resize {pixels.dtype} of shape {pixels.shape}: {error}") from None
     # OpenCV drops a last axis of length 1.

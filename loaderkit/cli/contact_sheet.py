@@ -81,6 +81,17 @@ def _draw_card(sheet: "Picture", draw: "Drawing", card: Card, left: int, top: in
         _line(draw, (left, caption + 18), card.title, 12, TILE, FAINT)
 
 
+def can_be_decoded(image: bytes | np.ndarray[Any, Any]) -> bool:
+    """Whether `decoded` gives a picture; true without Pillow, which can't say."""
+    try:
+        decoded(image, 1)
+    except ImportError:
+        return True
+    except Exception:  # noqa: BLE001 - any decoder's error
+        return False
+    return True
+
+
 def decoded(image: bytes | np.ndarray[Any, Any], side: int) -> "Picture":
     """The picture as RGB or RGBA, upright, made to fit into a square.
 

@@ -76,9 +76,8 @@ def _draw_card(sheet: "Picture", draw: "Drawing", card: Card, left: int, top: in
             place = left + (TILE - picture.width) // 2, top + (TILE - picture.height) // 2
             sheet.paste(picture, place, picture if picture.mode == "RGBA" else None)
     caption = top + TILE + 6
-    _line(draw, (left, caption), card.label or card.title, TEXT, TILE)
-    if card.label:
-        _line(draw, (left, caption + 18), card.title, 12, TILE, FAINT)
+    _line(draw, (left, caption), card.label, TEXT, TILE)
+    _line(draw, (left, caption + 18), card.title, 12, TILE, FAINT)  # apart, as a number is no label
 
 
 def can_be_decoded(image: bytes | np.ndarray[Any, Any]) -> bool:

@@ -16,7 +16,7 @@ from loaderkit._base.system.optional_library import library
 from loaderkit._base.tree import flatten, unflatten
 from loaderkit.transforms.leaf import Place, leaf_at, names_of_leaves
 
-from .cards import Card, card_of, is_image
+from .cards import LABELS, Card, card_of, is_image
 from .contact_sheet import contact_sheet
 from .html_page import html_page
 from .packed_documents import is_packed_row, with_documents
@@ -144,7 +144,7 @@ def show(
         masks = chosen.get("mask", "mask")
         found = [name for name, value in record.items() if name != masks and is_image(_pixels(value))]
         shown = picture or next(iter(found), None)
-        cards.append(_card(place, record, shown, **chosen))
+        cards.append(_card(place, record, shown, **{"label": _label_of(record, shown), **chosen}))
     return Figure(cards, f"{len(cards)} of {len(records)} records")
 
 
@@ -152,6 +152,15 @@ def _name(role: str, name: Any) -> str:
     if not isinstance(name, str):
         raise TypeError(f"{role}: expected the place of one leaf, got one of {_short(name)}")
     return name
+
+
+def _label_of(record: dict[str, Any], picture: str | None) -> str | None:
+    """The only integer or text beside a picture, where no name says which leaf the label is, as in a tuple."""
+    if picture is None or not record.keys().isdisjoint(LABELS):
+        return None
+    found = {name: np.asarray(value) for name, value in record.items() if name not in (picture, "__key__")}
+    single = [name for name, value in found.items() if value.ndim == 0 and value.dtype.kind in "iuU"]
+    return single[0] if len(single) == 1 else None
 
 
 def _card(

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import loaderkit as lk
+from loaderkit.cli.cards import Card
+from loaderkit.cli.contact_sheet import contact_sheet
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -79,6 +81,18 @@ def test_a_batch_is_shown_with_its_labels():
     Image.fromarray(PICTURES[0]).save(file, "PNG")
     figure = lk.show({"png": file.getvalue(), "mask": np.ones((8, 8), bool), "cls": 3})
     assert (shown(figure) != 200).any() and str(figure) == "1 of 1 records\n0  3"
+
+
+def test_a_label_without_a_name_is_shown_as_one():
+    """The only integer or text beside the picture; of several none, and a record's number isn't in its place."""
+    figure = lk.show((PICTURES, np.array([7, 7, 9]), np.array([True, True, False])))
+    assert [card.label for card in figure.cards] == ["7", "7", "9"]
+    assert lk.show({"__key__": "a", "png": PICTURES[0], "kind": "cat"}).cards[0].label == "cat"
+    assert lk.show((PICTURES, np.arange(3), np.arange(3))).cards[0].label == ""
+    ink = (27, 31, 36)  # of a label
+    for label, dark in (("7", True), ("", False)):
+        sheet = np.asarray(Image.open(io.BytesIO(contact_sheet([Card("7", label, PICTURES[0], [])], "", ""))))
+        assert bool((np.abs(sheet.astype(int) - ink).max(axis=-1) < 30).any()) == dark
 
 
 def test_leaves_are_shown_by_their_places():

@@ -70,12 +70,13 @@ def test_a_killed_training_has_the_losses_of_one_that_was_not(
     whole, (accuracy,), told = steps_of(folder, tmp_path / "whole", tmp_path / "out")
     assert sorted(whole) == list(range(1, STEPS + 1)) and len({batch for _, batch in whole.values()}) == STEPS
     assert np.isfinite([loss for loss, _ in whole.values()]).all() and 0 <= accuracy["accuracy"] <= 1
-    assert "bottleneck" in told
+    assert "bottleneck" in told and "\nstep 1: loss " in told and "\nsaves step 2\n" in told
     url = range_server(shards).url("train-{000000..000002}.tar")
     for name, data, cache in (("folder", folder, ()), ("shards", url, (tmp_path / "cache",))):
         run_folder = tmp_path / name
         before, _, _ = steps_of(data, run_folder, tmp_path / "before", killed_at=KILLED_AT, cache=cache)
-        after, _, _ = steps_of(data, run_folder, tmp_path / "after", cache=cache)
+        after, _, told = steps_of(data, run_folder, tmp_path / "after", cache=cache)
+        assert f"continues after step {KILLED_AT // 2 * 2}\n" in told
         assert sorted(before) == list(range(1, KILLED_AT + 1))
         assert sorted(after) == list(range(KILLED_AT // 2 * 2 + 1, STEPS + 1))
         for steps in (before, after):

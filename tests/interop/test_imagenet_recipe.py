@@ -113,3 +113,26 @@ def test_the_validation_has_each_picture_once(folder):
     assert (
         np.concatenate([batch["label"][batch["valid"]] for batch in batches]).tolist() == [0] * 10 + [1] * 10
     )
+
+
+def test_the_training_says_where_it_is(folder, tmp_path, monkeypatch, capsys):
+    """Its first step, each save, and at a restart the step that it goes on after; with a model of one number."""
+    monkeypatch.setattr(script, "new_state", lambda settings: (None, {"w": jax.numpy.zeros(2)}))
+    monkeypatch.setattr(script, "train_step", lambda graph, state, batch, decay: (state, state["w"].sum()))
+    told = []
+    for steps in (2, 3):
+        script.train(
+            script.Settings(
+                str(folder),
+                tmp_path / "run",
+                steps,
+                2,
+                global_batch_size=8,
+                worker_count=0,
+                classes=2,
+                train_size=32,
+            )
+        )
+        told.append(capsys.readouterr().out)
+    assert told[0].startswith("step 1: loss 0.0000\nsaves step 2\n")
+    assert told[1].startswith("continues after step 2\nstep 3: loss 0.0000\nsaves step 3\n")

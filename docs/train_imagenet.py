@@ -186,7 +186,12 @@ def right_of(graph, state, batch):
 # --- the training -------------------------------------------------------------------------------------------------
 
 
-def train(settings: Settings, on_step: Callable[[int, float, dict], None]):
+def say(text: str) -> None:
+    if jax.process_index() == 0:
+        print(text, flush=True)
+
+
+def train(settings: Settings, on_step: Callable[[int, float, dict], None] | None = None):
     # The batch is split over all devices, the model is replicated on each of them.
     mesh = Mesh(jax.devices(), "data")
     split, everywhere = NamedSharding(mesh, PartitionSpec("data")), NamedSharding(mesh, PartitionSpec())
@@ -203,14 +208,20 @@ def train(settings: Settings, on_step: Callable[[int, float, dict], None]):
             )
             restore = {"model": ocp.args.StandardRestore(target), "dataset": lk.CheckpointRestore(batches)}
             state = manager.restore(last, args=ocp.args.Composite(**restore)).model
+            say(f"continues after step {batches.step}")
+        first = batches.step + 1
         while batches.step < settings.steps:
             batch = next(batches)
             state, loss = train_step(graph, state, batch, settings.ema_decay)
             batches.watch(loss)
-            on_step(batches.step, loss, batch)
+            if on_step is not None:
+                on_step(batches.step, loss, batch)
+            if batches.step == first or batches.step % 100 == 0:
+                say(f"step {batches.step}: loss {float(loss):.4f}")
             if batches.step % settings.save_every == 0 or batches.step == settings.steps:
                 save = {"model": ocp.args.StandardSave(state), "dataset": lk.CheckpointSave(batches)}
                 manager.save(batches.step, args=ocp.args.Composite(**save))
+                say(f"saves step {batches.step}")
         print(batches.explain(), flush=True)
     return graph, state, split
 
@@ -223,11 +234,6 @@ def evaluate(data: str, settings: Settings, graph, state, split) -> float:
             right += int(right_of(graph, state, batch))
             rows += int(batch["valid"].sum())
     return right / rows
-
-
-def say(step, loss, batch):
-    if step % 100 == 0 and jax.process_index() == 0:
-        print(f"step {step}: loss {float(loss):.4f}", flush=True)
 
 
 def main():
@@ -254,7 +260,7 @@ def main():
         classes=given.classes,
         cache=given.cache,
     )
-    graph, state, split = train(settings, say)
+    graph, state, split = train(settings)
     if given.validation:
         print(f"accuracy {evaluate(given.validation, settings, graph, state, split):.4f}")
 

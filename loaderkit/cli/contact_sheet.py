@@ -32,15 +32,16 @@ PAGE, PAPER, EDGE = "#f3f4f6", "#ffffff", "#d8dbe0"
 INK, FAINT, WRONG = "#1b1f24", "#5d6672", "#b42318"
 
 
-def contact_sheet(cards: Sequence[Card], title: str, subtitle: str) -> bytes:
+def contact_sheet(cards: Sequence[Card], title: str, subtitle: str, *, columns: int | None = None) -> bytes:
     """The sheet as the bytes of a PNG.
 
-    cards: of the records, in order. title, subtitle: two lines above them. ImportError without Pillow.
+    cards: of the records, in order. title, subtitle: two lines above them. columns: None for a sheet that is about as
+    high as wide. ImportError without Pillow.
     """
     _require_pillow()
     from PIL import Image, ImageDraw
 
-    columns = max(1, min(MOST_COLUMNS, round((len(cards) * 1.25) ** 0.5)))
+    columns = columns or max(1, min(MOST_COLUMNS, round((len(cards) * 1.25) ** 0.5)))
     rows = max(1, -(-len(cards) // columns))
     wide, high = TILE + 2 * PADDING, TILE + CAPTION + 2 * PADDING
     size = (2 * MARGIN + columns * (wide + GAP) - GAP, 2 * MARGIN + HEAD + rows * (high + GAP) - GAP)
@@ -76,9 +77,19 @@ def _draw_card(sheet: "Picture", draw: "Drawing", card: Card, left: int, top: in
             place = left + (TILE - picture.width) // 2, top + (TILE - picture.height) // 2
             sheet.paste(picture, place, picture if picture.mode == "RGBA" else None)
     caption = top + TILE + 6
-    _line(draw, (left, caption), card.label or card.title, TEXT, TILE)
-    if card.label:
-        _line(draw, (left, caption + 18), card.title, 12, TILE, FAINT)
+    _line(draw, (left, caption), card.label, TEXT, TILE)
+    _line(draw, (left, caption + 18), card.title, 12, TILE, FAINT)  # apart, as a number is no label
+
+
+def can_be_decoded(image: bytes | np.ndarray[Any, Any]) -> bool:
+    """Whether `decoded` gives a picture; true without Pillow, which can't say."""
+    try:
+        decoded(image, 1)
+    except ImportError:
+        return True
+    except Exception:  # noqa: BLE001 - any decoder's error
+        return False
+    return True
 
 
 def decoded(image: bytes | np.ndarray[Any, Any], side: int) -> "Picture":

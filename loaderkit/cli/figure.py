@@ -12,11 +12,14 @@ from typing import Any
 import numpy as np
 
 from loaderkit._base.numbers import at_least
+from loaderkit._base.structure import kind_of_element, structure_of
 from loaderkit._base.system.optional_library import library
 from loaderkit._base.tree import flatten, unflatten
+from loaderkit._loader.chain.dataset import Dataset
+from loaderkit._source.protocol import read_records
 from loaderkit.transforms.leaf import Place, leaf_at, names_of_leaves
 
-from .cards import Card, card_of, is_image
+from .cards import LABELS, Card, card_of, is_image
 from .contact_sheet import contact_sheet
 from .html_page import html_page
 from .packed_documents import is_packed_row, with_documents
@@ -28,28 +31,33 @@ SHOWN = 64  # records
 class Figure:
     """Cards of records: a notebook shows them, `save` writes a PNG or a page, and as text it is a table.
 
-    cards: of the records, in order. title: a line above them.
+    cards: of the records, in order. title: a line above them. columns: of the cards; None for as many as fit.
 
     >>> print(Figure([Card("0", "seven", None, [("txt", "a line")])], "1 record"))
     1 record
     0  seven  txt: a line
     """
 
-    def __init__(self, cards: Sequence[Card], title: str) -> None:
-        self.cards, self.title = tuple(cards), title
+    def __init__(self, cards: Sequence[Card], title: str, *, columns: int | None = None) -> None:
+        self.cards, self.title, self._columns = tuple(cards), title, columns
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the figure. path: "x.png" for a picture, "x.html" for a page."""
         ending = Path(path).suffix.lower()
         if ending not in (".png", ".html"):
             raise ValueError(f"path: expected a name that ends in .png or .html, got {os.fspath(path)!r}")
-        shown = self.cards, self.title, ""
-        Path(path).write_bytes(contact_sheet(*shown) if ending == ".png" else html_page(*shown).encode())
+        Path(path).write_bytes(self._png() if ending == ".png" else self._html().encode())
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         if any(card.image is not None for card in self.cards):
-            return {"text/plain": str(self), "image/png": contact_sheet(self.cards, self.title, "")}
-        return {"text/plain": str(self), "text/html": html_page(self.cards, self.title, "")}
+            return {"text/plain": str(self), "image/png": self._png()}
+        return {"text/plain": str(self), "text/html": self._html()}
+
+    def _png(self) -> bytes:
+        return contact_sheet(self.cards, self.title, "", columns=self._columns)
+
+    def _html(self) -> str:
+        return html_page(self.cards, self.title, "", columns=self._columns)
 
     def __repr__(self) -> str:
         rows = [[each.title, each.label, *map(": ".join, each.rows)] for each in self.cards]
@@ -62,15 +70,18 @@ def grid(
     titles: Iterable[Any] | None = None,
     boxes: Iterable[Any] | None = None,
     masks: Iterable[Any] | None = None,
+    columns: int | None = None,
 ) -> Figure:
     """A figure of pictures beside each other. It needs the extra `plots`.
 
     Args:
-        images: an array (n, h, w) or (n, h, w, channels), or a sequence of such pictures, of PIL images and of encoded
-            ones. Floats that aren't from 0 to 1, and wider integers, are stretched from the smallest to the largest.
+        images: an array (n, h, w), (n, h, w, channels) or (n, 1 or 3, h, w), or a sequence of such pictures, of PIL
+            images and of encoded ones. Floats that aren't from 0 to 1, and wider integers, are stretched from the
+            smallest to the largest.
         titles: a text or a number for each.
         boxes: for each (k, 4) of x0, y0, x1, y1 in pixels; an empty one is left out, as padding is.
         masks: for each (h, w) of bools or of class numbers, 0 for none.
+        columns: pictures beside each other; None for as many as fit.
 
     ValueError for numbers that differ, and for what is no picture.
 
@@ -80,19 +91,19 @@ def grid(
     1  b
     """
     given = {"record": images, "label": titles, "boxes": boxes, "mask": masks}
-    columns = {
+    parts = {
         name: list(np.asarray(values) if hasattr(values, "__array__") else values)
         for name, values in given.items()
         if values is not None
     }
-    if len(counts := {len(values) for values in columns.values()}) > 1:
+    if len(counts := {len(values) for values in parts.values()}) > 1:
         raise ValueError(
             f"titles, boxes, masks: expected one for each of the images, got {sorted(counts)} of them"
         )
-    records = [dict(zip(columns, row)) for row in zip(*columns.values())]
-    return Figure(
-        [_card(row, each, "record") for row, each in enumerate(records)], f"{len(records)} pictures"
-    )
+    records = [dict(zip(parts, row)) for row in zip(*parts.values())]
+    cards = [_card(row, each, "record") for row, each in enumerate(records)]
+    wanted = None if columns is None else at_least("columns", columns, 1)
+    return Figure(cards, f"{len(records)} pictures", columns=wanted)
 
 
 def show(
@@ -108,7 +119,8 @@ def show(
     """A figure of the records of a batch: pictures with their labels, boxes and masks, or their values as a table.
 
     Args:
-        batch: a tree of arrays with as many rows each, or one record. The first leaf that is a picture is shown, with
+        batch: a tree of arrays with as many rows each, one record, a list of records, or a source, whose first records
+            are shown; TypeError for a loader, whose batch it takes. The first leaf that is a picture is shown, with
             the boxes of a leaf "boxes" and the mask of a leaf "mask" on it.
         number: of records that are shown at most.
         image, label, boxes, mask: the places of other leaves: a dict's key, a position, the name of a field, or a path
@@ -125,33 +137,85 @@ def show(
     0  a  0: 0
     1  b  0: 1
     """
-    leaves, structure = flatten(batch)
-    names = names_of_leaves(structure)
-    places = unflatten(structure, names)
+    most = at_least("number", number, 0)
+    total, records, places = _records(batch, most)
     given = {"image": image, "label": label, "boxes": boxes, "mask": mask}
     chosen = {role: _name(role, leaf_at(places, key)) for role, key in given.items() if key is not None}
     picture = chosen.pop("image", None)
-    leaves = [np.asarray(leaf) if hasattr(leaf, "__array__") else leaf for leaf in leaves]
-    lengths = {len(leaf) if isinstance(leaf, np.ndarray) and leaf.ndim else -1 for leaf in leaves}
-    is_batch = len(lengths) == 1 and lengths != {-1} and not is_packed_row(dict(zip(names, leaves)))
-    rows: Any = zip(*leaves) if is_batch else [leaves]
-    records = [dict(zip(names, row)) for row in rows]
     if tokenizer is not None and not callable(getattr(tokenizer, "decode", None)):
         raise TypeError(f"tokenizer: expected one with a method decode(ids), or None, got {tokenizer!r:.80}")
     cards = []
-    for place, row in enumerate(records[: at_least("number", number, 0)]):
+    for place, row in enumerate(records):
         record = with_documents(row, None if tokenizer is None else tokenizer.decode)
         masks = chosen.get("mask", "mask")
         found = [name for name, value in record.items() if name != masks and is_image(_pixels(value))]
         shown = picture or next(iter(found), None)
-        cards.append(_card(place, record, shown, **chosen))
-    return Figure(cards, f"{len(cards)} of {len(records)} records")
+        cards.append(_card(place, record, shown, **{"label": _label_of(record, shown), **chosen}))
+    return Figure(cards, f"{len(cards)} of {total} records")
+
+
+def _records(batch: Any, most: int) -> tuple[int, list[dict[str, Any]], Any]:
+    """The number of records, the first of them by the names of their leaves, and a tree of these names."""
+    if not hasattr(batch, "__array__"):
+        if isinstance(batch, Dataset) or _gives_elements(batch):
+            line = "next(batches)" if hasattr(batch, "__next__") else "next(iter(loader))"
+            raise TypeError(
+                f"batch: expected a batch, records or a source, got a {type(batch).__name__}; write "
+                f"lk.show({'ds[0]' if isinstance(batch, Dataset) else line})"
+            )
+        if _is_source(batch):
+            total = len(batch)
+            trees = [_by_name(each) for each in read_records(batch, range(min(most, total)))]
+            return total, [leaves for leaves, _ in trees], trees[0][1] if trees else {}
+    leaves, places = _by_name(batch)
+    lengths = {len(leaf) if isinstance(leaf, np.ndarray) and leaf.ndim else -1 for leaf in leaves.values()}
+    if len(lengths) > 1 or lengths <= {-1} or is_packed_row(leaves):
+        return 1, [leaves][:most], places
+    rows = zip(*(leaf[:most] for leaf in leaves.values()))
+    return lengths.pop(), [dict(zip(leaves, row)) for row in rows], places
+
+
+def _by_name(tree: Any) -> tuple[dict[str, Any], Any]:
+    leaves, structure = flatten(tree)
+    names = names_of_leaves(structure)
+    arrays = [np.asarray(leaf) if hasattr(leaf, "__array__") else leaf for leaf in leaves]
+    return dict(zip(names, arrays)), unflatten(structure, names)
+
+
+def _gives_elements(value: Any) -> bool:
+    """Whether a value is a loader or an iterator."""
+    return (
+        kind_of_element(value) == "leaf" and hasattr(value, "__iter__") and not hasattr(value, "__getitem__")
+    )
+
+
+def _is_source(value: Any) -> bool:
+    """Whether a value is a source, or a list of records of one structure: dicts, tuples or objects."""
+    match kind_of_element(value):
+        case "sequence":
+            structures = {structure_of(each) for each in value}
+            return type(value) is list and len(structures) == 1 and structures.pop().container is not None
+        case "leaf" | "fields":
+            texts = str | bytes | bytearray | memoryview
+            return (
+                hasattr(value, "__len__") and hasattr(value, "__getitem__") and not isinstance(value, texts)
+            )
+    return False
 
 
 def _name(role: str, name: Any) -> str:
     if not isinstance(name, str):
         raise TypeError(f"{role}: expected the place of one leaf, got one of {_short(name)}")
     return name
+
+
+def _label_of(record: dict[str, Any], picture: str | None) -> str | None:
+    """The only integer or text beside a picture, where no name says which leaf the label is, as in a tuple."""
+    if picture is None or not record.keys().isdisjoint(LABELS):
+        return None
+    found = {name: np.asarray(value) for name, value in record.items() if name not in (picture, "__key__")}
+    single = [name for name, value in found.items() if value.ndim == 0 and value.dtype.kind in "iuU"]
+    return single[0] if len(single) == 1 else None
 
 
 def _card(
@@ -198,9 +262,11 @@ def _drawn(picture: Any, boxes: Any, mask: Any) -> Any:
 
 
 def _pixels(value: Any, dimensions: Sequence[int] = (3,)) -> Any:
-    """An array of so many dimensions as uint8; anything else as it is, as a matrix in a batch may be no picture."""
+    """An array of so many dimensions as uint8, its channels last; else the value: a matrix in a batch is no picture."""
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "biuf" or value.ndim not in dimensions:
         return value
+    if value.ndim == 3 and value.shape[0] in (1, 3) and value.shape[2] not in (1, 3, 4):
+        value = value.transpose(1, 2, 0)
     if value.dtype == np.uint8:
         return value
     values = np.nan_to_num(value.astype(np.float32), posinf=0, neginf=0)

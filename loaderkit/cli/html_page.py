@@ -32,20 +32,21 @@ th, td { overflow-wrap: anywhere; border-top: 1px solid var(--edge); }
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 
-def html_page(cards: Sequence[Card], title: str, subtitle: str) -> str:
+def html_page(cards: Sequence[Card], title: str, subtitle: str, *, columns: int | None = None) -> str:
     """The page as text, UTF-8 when it is written.
 
-    cards: of the records, in order. title, subtitle: two lines above them.
+    cards: of the records, in order. title, subtitle: two lines above them. columns: None for as many as fit.
 
     >>> page = html_page([Card("7", "<b>", None, [("txt", "a & b")])], "x.tar", "1 record")
     >>> "<h2>&lt;b&gt;</h2>" in page, "<td>a &amp; b</td>" in page
     (True, True)
     """
+    style = "" if columns is None else f' style="grid-template-columns: repeat({columns}, 1fr)"'
     return (
         f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         f'<meta name="viewport" content="width=device-width">\n<title>{escape(title)}</title>\n'
-        f"<style>{_STYLE}</style>\n<h1>{escape(title)}</h1>\n<p>{escape(subtitle)}</p>\n<main>\n"
+        f"<style>{_STYLE}</style>\n<h1>{escape(title)}</h1>\n<p>{escape(subtitle)}</p>\n<main{style}>\n"
         + "".join(map(_article, cards))
         + "</main>\n</html>\n"
     )

@@ -15,7 +15,7 @@ from loaderkit._base.size_text import size_text
 from loaderkit.errors import DataFormatError
 
 from .cards import card_of
-from .contact_sheet import contact_sheet
+from .contact_sheet import can_be_decoded, contact_sheet
 from .exit_status import ExitStatus, UsageError
 from .html_page import html_page
 from .named_function import named_function
@@ -273,9 +273,12 @@ def draw(
         path.write_bytes(content)
     except OSError as error:
         raise UsageError(f"--out: {error}") from error
-    images = sum(card.image is not None for card in cards)
-    out.document({"output": str(path), "records": len(cards), "images": images, "bytes": len(content)})
-    out.text(f"{path}: {len(cards):,} records, {images:,} with an image, {size_text(len(content))}")
+    found = [can_be_decoded(card.image) for card in cards if card.image is not None]
+    images, broken = sum(found), len(found) - sum(found)
+    told = {"output": str(path), "records": len(cards), "images": images, "undecodable": broken}
+    out.document({**told, "bytes": len(content)})
+    wrong = f"{broken:,} with one that can't be decoded, " if broken else ""
+    out.text(f"{path}: {len(cards):,} records, {images:,} with an image, {wrong}{size_text(len(content))}")
 
 
 def _title(opened: OpenedSource) -> str:

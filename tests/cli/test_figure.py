@@ -1,12 +1,15 @@
 """Pictures and batches are shown in a notebook, written from a script, and text where there is no picture."""
 
 import io
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
 import loaderkit as lk
+from loaderkit.cli.cards import Card
+from loaderkit.cli.contact_sheet import contact_sheet
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -79,6 +82,63 @@ def test_a_batch_is_shown_with_its_labels():
     Image.fromarray(PICTURES[0]).save(file, "PNG")
     figure = lk.show({"png": file.getvalue(), "mask": np.ones((8, 8), bool), "cls": 3})
     assert (shown(figure) != 200).any() and str(figure) == "1 of 1 records\n0  3"
+
+
+def test_a_label_without_a_name_is_shown_as_one():
+    """The only integer or text beside the picture; of several none, and a record's number isn't in its place."""
+    figure = lk.show((PICTURES, np.array([7, 7, 9]), np.array([True, True, False])))
+    assert [card.label for card in figure.cards] == ["7", "7", "9"]
+    assert lk.show({"__key__": "a", "png": PICTURES[0], "kind": "cat"}).cards[0].label == "cat"
+    assert lk.show((PICTURES, np.arange(3), np.arange(3))).cards[0].label == ""
+    ink = (27, 31, 36)  # of a label
+    for label, dark in (("7", True), ("", False)):
+        sheet = np.asarray(Image.open(io.BytesIO(contact_sheet([Card("7", label, PICTURES[0], [])], "", ""))))
+        assert bool((np.abs(sheet.astype(int) - ink).max(axis=-1) < 30).any()) == dark
+
+
+def test_a_source_and_a_list_of_records_are_shown():
+    """Their first records, no more than are asked for; of a loader the error has the line to write."""
+    records = [{"image": PICTURES[0], "label": each} for each in range(6)]
+    source = lk.MapDataSource(lk.RangeDataSource(0, 6), lambda i: records[int(i)])
+    for batch, total in (
+        (source, 6),
+        (source[:4], 4),
+        (records, 6),
+        ([(PICTURES[0], 0), (PICTURES[0], 1)], 2),
+    ):
+        figure = lk.show(batch, number=2)
+        assert figure.title == f"2 of {total} records" and [card.label for card in figure.cards] == ["0", "1"]
+        assert all(card.image is not None for card in figure.cards)
+    assert lk.show(source, number=0).title == "0 of 6 records"
+    assert lk.show([PICTURES, np.arange(3)]).cards[2].label == "2"  # a list of leaves is a batch
+    chain = lk.Dataset(source).batch(2)
+    with chain.loader() as loader, iter(loader) as batches:
+        for batch, line in ((chain, "ds[0]"), (loader, "next(iter(loader))"), (batches, "next(batches)")):
+            with pytest.raises(TypeError, match=f"got a .*; write lk.show\\({re.escape(line)}\\)"):
+                lk.show(batch)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_channels_first(channels):
+    """Of torch: a batch, and pictures with boxes."""
+    pictures = np.zeros((2, channels, 8, 9), np.float32)
+    pictures[1, 0] = 1
+    (_, one) = lk.show((pictures, np.arange(2))).cards
+    assert one.image.shape == (8, 9, channels) and (one.image[:, :, 0] == 255).all() and one.label == "1"
+    assert shown(lk.grid(pictures, boxes=[[(1, 1, 3, 3)]] * 2)).shape == (8, 9, 3)
+
+
+def test_columns_of_a_grid(tmp_path):
+    """Of the sheet, and of the page."""
+    widths = [
+        Image.open(io.BytesIO(lk.grid(PICTURES, columns=columns)._repr_mimebundle_()["image/png"])).size[0]
+        for columns in (1, 2, 3)
+    ]
+    assert widths[1] - widths[0] == widths[2] - widths[1] > 100
+    lk.grid(PICTURES, columns=3).save(tmp_path / "x.html")
+    assert 'style="grid-template-columns: repeat(3, 1fr)"' in (tmp_path / "x.html").read_text()
+    with pytest.raises(ValueError, match="columns: expected 1 or more, got 0"):
+        lk.grid(PICTURES, columns=0)
 
 
 def test_leaves_are_shown_by_their_places():

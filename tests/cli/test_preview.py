@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+import loaderkit as lk
 from loaderkit.cli.cards import Card, card_of
 from loaderkit.cli.contact_sheet import TILE, contact_sheet, decoded
 from loaderkit.cli.html_page import html_page
@@ -83,6 +84,15 @@ def test_a_picture_that_cant_be_decoded_says_so():
     half = sheet.shape[1] // 2
     assert has_colour(sheet[:, :half], (180, 35, 24))
     assert has_colour(sheet[:, half:], RED)
+
+
+def test_a_picture_that_cant_be_decoded_is_counted(loaderkit, tmp_path):
+    """Apart from those that are shown, of a sheet and of a page."""
+    jpeg = picture((30, 30), RED, "JPEG")
+    lk.write([{"jpg": jpeg}, {"jpg": jpeg[:200]}], tmp_path / "x.tar", format="webdataset")
+    for name in ("x.png", "x.html"):
+        ran = loaderkit("show", tmp_path / "x.tar", "--out", tmp_path / name)
+        assert "2 records, 1 with an image, 1 with one that can't be decoded, " in ran.out
 
 
 def test_a_page_holds_its_pictures_and_runs_nothing():

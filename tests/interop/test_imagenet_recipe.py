@@ -70,12 +70,13 @@ def test_a_killed_training_has_the_losses_of_one_that_was_not(
     whole, (accuracy,), told = steps_of(folder, tmp_path / "whole", tmp_path / "out")
     assert sorted(whole) == list(range(1, STEPS + 1)) and len({batch for _, batch in whole.values()}) == STEPS
     assert np.isfinite([loss for loss, _ in whole.values()]).all() and 0 <= accuracy["accuracy"] <= 1
-    assert "bottleneck" in told
+    assert "bottleneck" in told and "\nstep 1: loss " in told and "\nsaves step 2\n" in told
     url = range_server(shards).url("train-{000000..000002}.tar")
     for name, data, cache in (("folder", folder, ()), ("shards", url, (tmp_path / "cache",))):
         run_folder = tmp_path / name
         before, _, _ = steps_of(data, run_folder, tmp_path / "before", killed_at=KILLED_AT, cache=cache)
-        after, _, _ = steps_of(data, run_folder, tmp_path / "after", cache=cache)
+        after, _, told = steps_of(data, run_folder, tmp_path / "after", cache=cache)
+        assert f"continues after step {KILLED_AT // 2 * 2}\n" in told
         assert sorted(before) == list(range(1, KILLED_AT + 1))
         assert sorted(after) == list(range(KILLED_AT // 2 * 2 + 1, STEPS + 1))
         for steps in (before, after):
@@ -112,3 +113,26 @@ def test_the_validation_has_each_picture_once(folder):
     assert (
         np.concatenate([batch["label"][batch["valid"]] for batch in batches]).tolist() == [0] * 10 + [1] * 10
     )
+
+
+def test_the_training_says_where_it_is(folder, tmp_path, monkeypatch, capsys):
+    """Its first step, each save, and at a restart the step that it goes on after; with a model of one number."""
+    monkeypatch.setattr(script, "new_state", lambda settings: (None, {"w": jax.numpy.zeros(2)}))
+    monkeypatch.setattr(script, "train_step", lambda graph, state, batch, decay: (state, state["w"].sum()))
+    told = []
+    for steps in (2, 3):
+        script.train(
+            script.Settings(
+                str(folder),
+                tmp_path / "run",
+                steps,
+                2,
+                global_batch_size=8,
+                worker_count=0,
+                classes=2,
+                train_size=32,
+            )
+        )
+        told.append(capsys.readouterr().out)
+    assert told[0].startswith("step 1: loss 0.0000\nsaves step 2\n")
+    assert told[1].startswith("continues after step 2\nstep 3: loss 0.0000\nsaves step 3\n")

@@ -172,6 +172,7 @@ MOVES = [
     lki.RandomAffine(20, (0.2, 0.2), (0.7, 1.4), 10, **PLACES),
     lki.RandomPerspective(0.5, 1, **PLACES),
     lki.Resize((122, 166), "nearest", **PLACES),
+    lki.RandomResizedCrop((122, 166), (0.5, 1), interpolation="nearest", **PLACES),
     lki.RandAugment(**PLACES),
     lki.TrivialAugment(**PLACES),
 ]
@@ -217,16 +218,21 @@ def test_boxes_masks_and_points_move_with_the_picture(operation, seed):
 
 @pytest.mark.parametrize("kind", [lki.DecodeRandomResizedCrop, lki.DecodeCenterCrop])
 def test_boxes_and_masks_move_with_a_decoded_crop(kind):
-    """A bright rectangle of a PNG is where its box and its mask are after the crop."""
+    """A bright rectangle of a PNG is where its box and its mask are after the crop, as of the decoded picture."""
     image = np.zeros((120, 160, 3), np.uint8)
     image[40:80, 60:110] = 255
     one = {"image": encoded(image, "PNG"), "mask": image[..., 0], "boxes": np.array([[60, 40, 110, 80.0]])}
-    made = apply(kind(64, key="image", boxes="boxes", masks="mask"), one, 3)
+    places = {"key": "image", "boxes": "boxes", "masks": "mask"}
+    made = apply(kind(64, **places), one, 3)
     assert made["image"].shape == (64, 64, 3) and made["mask"].shape == (64, 64)
     assert np.mean((made["image"][..., 0] > 127) != (made["mask"] > 127)) < 0.05
     rows, columns = np.nonzero(made["mask"])
     box = [columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]
     np.testing.assert_allclose(made["boxes"], [box], atol=1.5)
+    if kind is lki.DecodeRandomResizedCrop:
+        of_pixels = apply(lki.RandomResizedCrop(64, **places), one | {"image": image}, 3)
+        for name, leaf in made.items():
+            np.testing.assert_array_equal(of_pixels[name], leaf)
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(0, 2**32))
@@ -304,6 +310,7 @@ def test_labels_of_classes_are_mixed_as_they_are():
 
 
 ONE_PIXEL = [
+    lki.RandomResizedCrop(3),
     lki.CenterCrop(3),
     lki.Pad(2, padding_mode="symmetric"),
     lki.RandomRotate(180),

@@ -213,7 +213,7 @@ def test_what_is_no_picture_is_an_error(make, decoder):
         ValueError, match=r"another format that OpenCV reads, got 21 bytes that start with b'\{\"captio'"
     ):
         make(decoder)(b'{"caption": "a cat" }')
-    with pytest.raises(TypeError, match=r"got an array .*; use Resize or RandomCrop"):
+    with pytest.raises(TypeError, match=r"got an array .*; use Resize or RandomResizedCrop"):
         make(decoder)(photograph())
     with pytest.raises(TypeError, match="as bytes, got str"):
         make(decoder)("cat.jpg")

@@ -143,6 +143,7 @@ ALL = [
     lki.DecodeCenterCrop(8),
     lki.DecodeRandomResizedCrop((8, 9), decoder="simplejpeg"),
     lki.Resize(8),
+    lki.RandomResizedCrop((8, 9), (0.5, 1), masks="mask", key="x"),
     lki.RandomCrop(padding=4, fill=0.5),
     lki.RandomFlip(),
     lki.Normalize([0.5], [0.5]),
@@ -176,6 +177,7 @@ def test_operations_travel_and_show_their_arguments(operation):
 # The arguments of the operations that need some.
 NEEDED = {
     lki.Resize: {"size": 4},
+    lki.RandomResizedCrop: {"size": 4},
     lki.DecodeCenterCrop: {"size": 4},
     lki.DecodeRandomResizedCrop: {"size": 4},
     lki.CenterCrop: {"size": 4},
@@ -186,6 +188,7 @@ NEEDED = {
 }
 PIXELS = [
     lki.Resize,
+    lki.RandomResizedCrop,
     lki.RandomCrop,
     lki.RandomFlip,
     lki.ToFloat,

@@ -9,6 +9,7 @@ from image_files import generator
 
 from loaderkit.transforms import image as lki
 from loaderkit.transforms.image import adjust, policies
+from loaderkit.transforms.image.region import random_region
 
 pytestmark = pytest.mark.torch
 # torchvision first, because torch alone is slow to import.
@@ -82,13 +83,18 @@ def test_warps(image, way):
 
 
 def test_frames():
-    """Exactly."""
+    """Exactly, but for the rounding of a resized part."""
     theirs = tensor(NOISE)
     for size in ((70, 50), (30, 91), (61, 83), (20, 20)):
         near(lki.CenterCrop(size).map(NOISE), F.center_crop(theirs, list(size)))
     for mode in ("constant", "edge", "reflect", "symmetric"):
         ours = lki.Pad((3, 1, 4, 2), 7, mode).map(NOISE)
         near(ours, F.pad(theirs, [3, 1, 4, 2], fill=7, padding_mode=mode))
+    for number in range(3):
+        part = random_region(61, 83, scale=(0.1, 0.5), ratio=(0.5, 2), rng=generator(number))
+        ours = lki.RandomResizedCrop((64, 90), (0.1, 0.5), (0.5, 2)).random_map(NOISE, generator(number))
+        corner = (part.top, part.left, part.height, part.width)
+        near(ours, F.resized_crop(theirs, *corner, [64, 90], WAYS["linear"], antialias=False), 1)
 
 
 @pytest.mark.parametrize("sign", [1, -1])

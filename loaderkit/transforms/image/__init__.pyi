@@ -1,5 +1,6 @@
 from .crops import DecodeCenterCrop as DecodeCenterCrop
 from .crops import DecodeRandomResizedCrop as DecodeRandomResizedCrop
+from .crops import RandomResizedCrop as RandomResizedCrop
 from .decode import Decode as Decode
 from .geometry import CenterCrop as CenterCrop
 from .geometry import Pad as Pad

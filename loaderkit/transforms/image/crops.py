@@ -1,4 +1,4 @@
-"""Decoding and cropping in one operation: of the rest of the picture as little is decoded as the library allows."""
+"""Crops at a size: of decoded pictures, and with decoding, of as little besides as the library allows."""
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ import numpy as np
 from loaderkit._base.numbers import true_or_false
 from loaderkit.transforms.base import Map, RandomMap
 
-from .arguments import choice, finite, interval, size_pair
+from .arguments import choice, finite, installed, interval, size_pair
 from .decode import check_decoder
 from .decoders import Pixels, as_bytes, decode_jpeg, decode_other
 from .header import read_header
@@ -122,6 +122,48 @@ class DecodeRandomResizedCrop(_Crop, RandomMap):
             return random_region(height, width, scale=self.scale, ratio=self.ratio, rng=rng)
 
         return self._changed(element, lambda data: self._cropped(data, choose))
+
+
+@dataclass(frozen=True)
+class RandomResizedCrop(Targets, RandomMap):
+    """A random part of a decoded image, resized; the dtype stays.
+
+    The part is the one that `DecodeRandomResizedCrop` draws, which is faster for pictures that aren't decoded yet.
+
+    Args:
+        size, scale, ratio, interpolation: as in `DecodeRandomResizedCrop`.
+        key: the image's place in an element: a dict's key, a position, the name of a field, or a path of these as a
+            tuple; None where the element is the image.
+        boxes, masks, keypoints, labels: places of what moves with it, by keyword; see docs/images.md.
+
+    >>> rng = np.random.Generator(np.random.Philox(key=1))
+    >>> RandomResizedCrop((8, 9)).random_map(np.zeros((20, 30, 3), np.uint8), rng).shape
+    (8, 9, 3)
+    """
+
+    size: int | tuple[int, int]
+    scale: tuple[float, float] = (0.08, 1.0)
+    ratio: tuple[float, float] = (3 / 4, 4 / 3)
+    interpolation: str = "linear"
+    key: Hashable = None
+
+    def __post_init__(self) -> None:
+        self._check_places()
+        size_pair("size", self.size)
+        interval("scale", self.scale, most=1.0)
+        interval("ratio", self.ratio, most=inf)
+        choice("interpolation", self.interpolation, INTERPOLATIONS)
+        installed("RandomResizedCrop", "cv2")
+
+    def random_map(self, element: Any, rng: np.random.Generator) -> Any:
+        """The element with a random part of its image."""
+
+        def move(pixels: Pixels) -> Move:
+            height, width = pixels.shape[:2]
+            part = random_region(height, width, scale=self.scale, ratio=self.ratio, rng=rng)
+            return scaled((height, width), size_pair("size", self.size), self.interpolation, part)
+
+        return self._moved(element, move)
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ def as_bytes(data: Any) -> bytes:
     if isinstance(data, np.ndarray):
         raise TypeError(
             f"expected an encoded image as bytes, got an array of shape {data.shape} and dtype {data.dtype}; "
-            "use Resize or RandomCrop for an image that is already decoded"
+            "use Resize or RandomResizedCrop for an image that is already decoded"
         )
     raise TypeError(f"expected an encoded image as bytes, got {type(data).__name__} {_short(data)}")
 

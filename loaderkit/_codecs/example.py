@@ -143,6 +143,20 @@ def integers_of(packed: bytes) -> NDArray[np.int64]:
     return unsigned.view(np.int64)
 
 
+def integers_of_rows(packed: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """The integers of lists that are equally long, those of one after those of the other.
+
+    Args:
+        packed: (n, bytes of a list). Malformed where one isn't whole.
+
+    >>> integers_of_rows(np.array([[7, 0xAC, 2], [0x80, 1, 9]], np.uint8))
+    array([  7, 300, 128,   9])
+    """
+    if packed[:, -1].max() >= 0x80:
+        raise Malformed(0, "expected a packed integer, got the end of the list within one")
+    return integers_of(packed.tobytes())
+
+
 def _fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
     """Number, wire type, and where the value's bytes begin and end, of each field of a message."""
     while at < end:

@@ -17,9 +17,11 @@ from .scan import Malformed
 
 DESCRIPTION = "__loaderkit__"
 # The entry of the description, behind the lengths of the message and of the entry.
-_NAME = b"\n" + bytes([len(DESCRIPTION)]) + DESCRIPTION.encode() + b"\x12"
+NAME = b"\n" + bytes([len(DESCRIPTION)]) + DESCRIPTION.encode() + b"\x12"
 # Two lengths of at most 5 bytes, each behind a tag.
 _MOST_BEFORE = 12
+# Bytes of a record in which the description's name ends.
+HEAD = _MOST_BEFORE + len(NAME)
 _SIMPLE_KINDS = "biufcSUmM"
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 
@@ -34,7 +36,7 @@ def is_described(data: bytes) -> bool:
     >>> is_described(encode_example({"label": 3})), is_described(b"\\nabc")
     (True, False)
     """
-    return data[:1] == b"\n" and 0 < data.find(_NAME, 0, _MOST_BEFORE + len(_NAME)) <= _MOST_BEFORE
+    return data[:1] == b"\n" and 0 < data.find(NAME, 0, HEAD) <= _MOST_BEFORE
 
 
 def encode_example(record: dict[str, Any]) -> bytes:

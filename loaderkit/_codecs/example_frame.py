@@ -1,13 +1,17 @@
 """Records of tf.train.Example that are equal but for their values: where one has them, all have.
 
 The bytes between the values (tags, names and lengths) are the record's frame. Records with the same frame have the same
-features at the same places, so that two calls of `struct` replace the walk through the bytes.
+features at the same places, so that two calls of `struct` replace the walk through the bytes, and of many records the
+values of a feature are the columns of a matrix.
 """
 
 from collections.abc import Callable, Container
 from dataclasses import dataclass
 from struct import Struct
 from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from .example_layout import feature_places
 
@@ -22,11 +26,14 @@ class ExampleFrame:
 
     kinds: of each feature that is read its name and the number of its kind of list, in the record's order. places: of
     each of them which of `values` it has. unread: places of integers that no name reads, and that must be whole too.
+    spans: where each of `values` begins and ends.
     """
 
     kinds: dict[str, int]
     places: dict[str, slice]
     unread: tuple[int, ...]
+    spans: tuple[tuple[int, int], ...]
+    _gaps: tuple[tuple[int, int], ...]  # where no byte is of the frame
     _frame: tuple[bytes, ...]
     _frame_of: Callable[[bytes], tuple[bytes, ...]]
     _values_of: Callable[[bytes], tuple[bytes, ...]]
@@ -44,6 +51,7 @@ class ExampleFrame:
         kinds, places = {}, {}
         unread: list[int] = []
         between, within, at, count = [], [], 0, 0
+        spans: list[tuple[int, int]] = []
         for place, feature in enumerate(features):
             name = feature.name.decode()
             read = last[feature.name] == place and (names is None or name in names)
@@ -52,6 +60,7 @@ class ExampleFrame:
                 between.append(f"{begin - at}s{end - begin}x")
                 within.append(f"{begin - at}x{end - begin}{'s' if taken else 'x'}")
                 at = end
+            spans += feature.spans * taken
             after = count + len(feature.spans) * taken
             # A name that comes again keeps the place in the dict that it had first.
             if names is None or name in names:
@@ -64,7 +73,8 @@ class ExampleFrame:
         if not 0 < len(between) <= _MOST_VALUES or sum(map(len, frame)) > _MOST_BYTES:
             return None
         values_of = Struct("".join((*within, f"{len(data) - at}x"))).unpack
-        return cls(kinds, places, tuple(unread), frame, frame_of, values_of)
+        gaps = tuple(span for feature in features for span in feature.spans)
+        return cls(kinds, places, tuple(unread), tuple(spans), gaps, frame, frame_of, values_of)
 
     def values(self, data: bytes) -> tuple[bytes, ...] | None:
         """The bytes of each value that is read, of integers all as they are packed; None for another frame.
@@ -80,3 +90,15 @@ class ExampleFrame:
         ({'x': slice(0, 1, None)}, (b'\\x08',), None)
         """
         return self._values_of(data) if self._frame_of(data) == self._frame else None
+
+    def alike(self, records: NDArray[np.uint8]) -> NDArray[np.bool_]:
+        """Which records have the frame, (n,).
+
+        Args:
+            records: (n, length of the record that the frame is of), their bytes; the first has it.
+        """
+        frame = np.full(records.shape[1], 0xFF, np.uint8)
+        for begin, end in self._gaps:
+            frame[begin:end] = 0
+        alike: NDArray[np.bool_] = ((records & frame) == (records[0] & frame)).all(axis=1)
+        return alike

@@ -14,6 +14,8 @@ from loaderkit._base.extras import missing_library
 from loaderkit._base.structure import dict_advice
 
 from .example_encoding import (
+    HEAD,
+    NAME,
     NotAnExampleError,
     array_bytes,
     array_of,
@@ -86,6 +88,10 @@ def decode_records(records: list[bytes]) -> list[Any]:
     # Data of any kind begins with b"\n" now and then, so only such records are looked at in a loop.
     begins = [*map(bytes.startswith, records, repeat(_BEGINNINGS))]
     if True not in begins:
+        return records
+    # All records of tf.train.Example do, and few of them are ours: one search, which may find too many, is for all.
+    heads = b"".join([record[:HEAD] for record in compress(records, begins)])
+    if MAGIC not in heads and NAME not in heads:
         return records
     decoded: list[Any] = [*records]
     for place in compress(range(len(records)), begins):

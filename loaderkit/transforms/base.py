@@ -111,6 +111,8 @@ class Map(Transformation):
     _method = "map"
     _seeds: ClassVar[bool] = False  # of Seeded
     seed_globals: bool = False
+    # Of a list of elements what `map` makes of each, as a Block, or None where `map` must make it.
+    _by_column: Callable[[list[Any]], Block | None] | None = None
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)

@@ -20,7 +20,7 @@ from typing import Any
 from loaderkit._order.facts import Cursor, Failure, Fill
 from loaderkit._order.rng import named_ordinal
 
-from .base import Batch, FlatMap, Transformation, Window, draws, operation_name
+from .base import Batch, FlatMap, Map, Transformation, Window, draws, operation_name
 from .padding import spread, spread_rows, valid_rows, with_valid
 from .run import ElementRun
 from .stack import Block
@@ -73,9 +73,21 @@ def compile_levels(
             levels[-1] = replace(last, stages=(*last.stages, stage))
         drawn += draws(op) and op._drawn_as is None
         depth += isinstance(op, FlatMap | Window)
+    if len(levels) > 1 and levels[1].window is None:
+        levels[0] = _by_column(levels[0], operations[0], levels[1].batch)
     if reads_windows:
         levels[:2] = [replace(levels[0], windows=levels[1])]
     return tuple(levels)
+
+
+def _by_column(level: Level, op: Transformation, batch: Batch | None) -> Level:
+    """Level 0, which makes rows by column where its only operation can, and they are only stacked."""
+    by_column = op._by_column if isinstance(op, Map) and len(level.stages) == 1 else None
+    if by_column is None or level.mark or batch is None or batch.batch_fn is not None or batch.pads:
+        return level
+    (stage,) = level.stages
+    assert isinstance(stage, MapStage)
+    return replace(level, stages=(replace(stage, by_column=by_column),))
 
 
 # The aim for one stage: many times the microsecond that a stage takes besides its calls.
@@ -217,7 +229,7 @@ class LevelRunner:
         firsts: list[Cursor] = []
         each: list[Sequence[Cursor]] = []
         stopped: Failure | None = None
-        count = rows.size if isinstance(rows, Block) else len(rows)
+        count = len(rows)
         for lo in range(0, count, size):
             hi = min(lo + size, count)
             if hi - lo < size and failure is not None:

@@ -45,12 +45,13 @@ class Singles(Sequence[Cursor]):
 class ElementRun:
     """Consecutive elements of one stream: values and cursors, and the failure behind them.
 
+    `values` is a list; of the rows of a whole task that a stage made by column it is a `Block` (stack.py).
     `ends` is None where the pipeline doesn't change the number of rows: there the plan computes the ends. `failure` is
     None where nothing ended the run. `rows` has the begins of each batch's rows; None where the elements aren't batches
     that a Batch just made.
     """
 
-    values: list[Any]
+    values: Any
     begins: Sequence[Cursor]
     ends: Sequence[Cursor] | None = None
     failure: Failure | None = None

@@ -51,6 +51,9 @@ class Block:
     columns: tuple[Column, ...]
     size: int
 
+    def __len__(self) -> int:
+        return self.size
+
     def rows(self, lo: int, hi: int) -> list[Any]:
         """Rows lo to hi as elements; their leaves are numpy scalars and views where a column is an array."""
         if not self.columns:
@@ -98,19 +101,15 @@ def collect(rows: Sequence[Any], *, views: bool = False) -> Block | None:
         return None
 
 
-def as_block(rows: list[Any], *, views: bool = False) -> Block | list[Any]:
+def as_block(rows: Block | list[Any], *, views: bool = False) -> Block | list[Any]:
     """The rows by column where their structures agree, which is fastest to send and to gather; else the rows.
 
     Args:
         views: as `column_of` takes it.
     """
-    if len(rows) < 2:
+    if isinstance(rows, Block) or len(rows) < 2:
         return rows
     return collect(rows, views=views) or rows
-
-
-def _size(part: Block | Sequence[Any]) -> int:
-    return part.size if isinstance(part, Block) else len(part)
 
 
 def _in_columns(part: Block | Sequence[Any], structure: Structure) -> tuple[Column, ...]:
@@ -138,7 +137,7 @@ def stack(parts: Sequence[Block | Sequence[Any]], describe: Callable[[int], str]
     >>> stack([[{"x": 1, "y": b"a"}], [{"x": 2.5, "y": b"b"}]], "record {}".format)
     {'x': array([1. , 2.5]), 'y': array([b'a', b'b'], dtype=object)}
     """
-    filled = [part for part in parts if _size(part)]
+    filled = [part for part in parts if len(part)]
     if not filled:
         raise ValueError("parts: expected one row or more, got none")
     if len(filled) == 1 and isinstance(filled[0], Block):
@@ -161,18 +160,18 @@ def stack(parts: Sequence[Block | Sequence[Any]], describe: Callable[[int], str]
                 f"{records} can't be stacked: the structure{where} is {found.expected} in the first and "
                 f"{found.got} in the second; {advice}, or give Batch a batch_fn"
             ) from None
-        first += _size(part)
+        first += len(part)
     joined = [Joiner(path, describe).join(columns) for path, columns in zip(paths(structure), zip(*table))]
     return unflatten(structure, joined)
 
 
-def write(rows: Sequence[Any], spec: RowSpec, out: Sequence[np.ndarray]) -> bool:
+def write(rows: Block | Sequence[Any], spec: RowSpec, out: Sequence[np.ndarray]) -> bool:
     """Writes rows to the arrays of a batch where the result equals that of `stack`; otherwise returns False.
 
     The order of keys must be equal too, because a batch takes the key order of its first row.
 
     Args:
-        rows: n elements, n >= 1.
+        rows: n elements, n >= 1, or these by column.
         spec: of the rows of an earlier batch (`Block.spec`).
         out: for each leaf of the spec a C-contiguous array (n, *shape) of its dtype. Where False is returned, its
             content is undefined.
@@ -183,6 +182,12 @@ def write(rows: Sequence[Any], spec: RowSpec, out: Sequence[np.ndarray]) -> bool
     >>> write([{"x": 1}, {"x": 2.5}], collect([{"x": 0}]).spec(), out)
     False
     """
+    if isinstance(rows, Block):
+        fits = rows.structure.same_order(spec.structure) and rows.spec() == spec
+        if fits:
+            for column, target in zip(rows.columns, out):
+                target[...] = column
+        return fits
     if not structure_of(rows[0]).same_order(spec.structure):
         return False
     try:

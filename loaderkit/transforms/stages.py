@@ -32,6 +32,7 @@ from .base import (
 )
 from .run import ElementRun
 from .seeding import SeededCall
+from .stack import Block
 
 
 class RaisedBy(Exception):  # noqa: N818 - carries an error and its operation; isn't an error itself
@@ -111,8 +112,15 @@ class MapStage:
     with_index: bool = False
     rng: RecordRng | None = None  # of a function that draws
     around: Callable[[], AbstractContextManager[None]] = nullcontext  # of the calls of a run
+    by_column: Callable[[list[Any]], Block | None] | None = (
+        None  # as of a Map, where a Block may come of a run
+    )
 
     def apply(self, run: ElementRun, start: Cursor) -> ElementRun:
+        if self.by_column is not None and run.failure is None:
+            block = self.by_column(run.values)
+            if block is not None:
+                return ElementRun(block, run.begins, run.ends)
         values: list[Any] = []
         if self.with_index:
             error = _gather(self.call, values, self.none, [begin[0] for begin in run.begins], run.values)

@@ -5,12 +5,14 @@ import pickle
 import numpy as np
 import pytest
 from formats.records import example, field, varint
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import loaderkit as lk
 from loaderkit.transforms.decode import Example
 from loaderkit.transforms.decode.feature_spec import feature_spec
 from loaderkit.transforms.decode.frame_memory import FrameMemory
+from loaderkit.transforms.stack import collect
 
 NAMES = st.sampled_from(["a", "b", "c"])
 # Few lengths, so that records of one length and different frames, and of one frame and different values, are common.
@@ -78,6 +80,117 @@ def test_each_record_is_as_if_it_came_alone(records, features):
     decode = Example(features)
     for _ in range(3):
         assert [outcome(decode, data) for data in records] == alone
+
+
+def assert_as_collected(block, records, features) -> None:
+    """A block has what `map` makes of each record alone, put in columns."""
+    expected = collect([Example(features).map(data) for data in records])
+    assert expected is not None
+    assert block.structure.same_order(expected.structure) and len(block) == len(records)
+    for ours, theirs in zip(block.columns, expected.columns, strict=True):
+        assert type(ours) is type(theirs)
+        if isinstance(ours, np.ndarray):
+            assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
+            assert ours.tobytes() == theirs.tobytes() and ours.flags.writeable
+        else:
+            assert ours == theirs
+
+
+OF_MIXED = {
+    "x": (np.float32, (2,)),
+    "l": np.int32,
+    "n": (str, (), "none"),
+    "y": (np.float32, (1, 2), 0.5),
+}
+
+
+@st.composite
+def fitting(draw) -> list[bytes]:
+    """Records that OF_MIXED fits, but for some with a byte changed."""
+    records = []
+    for _ in range(draw(st.integers(1, 3))):
+        number, text = (
+            draw(st.sampled_from([0, 127, 128, 70_000])),
+            draw(st.sampled_from([None, b"", b"a\0"])),
+        )
+        values = {"l": [number], "x": [0.5, number], "u": draw(st.sampled_from([[1], [300, 2]]))}
+        records.append(example(values | ({} if text is None else {"n": [text]})))
+    for data in records[: draw(st.integers(0, 2))]:
+        place, other = draw(st.integers(0, len(data) - 1)), draw(st.sampled_from([0, 1, 0x7F, 0x80, 0xFF]))
+        records.append(data[:place] + bytes([other]) + data[place + 1 :])
+    return records
+
+
+@given(fitting(), st.integers(16, 20))
+@settings(max_examples=40)
+def test_by_column_is_as_record_by_record(records, times):
+    """Of any frames and lengths; where one of the records is an error, `map` is left to say it."""
+    fine = [data for data in records if not isinstance(outcome(Example(OF_MIXED), data), str)]
+    decode = Example(OF_MIXED)
+    for data in fine * 2:
+        decode.map(data)
+    if fine:
+        assert_as_collected(decode._by_column(fine * times), fine * times, OF_MIXED)
+    assert fine == records or decode._by_column(records * times) is None
+
+
+MIXED = [
+    example(
+        {"l": [n * (1 if n % 3 else 40)], "x": [n / 2, 1.0]} | ({"n": [b"%04d" % (n % 7)]} if n % 50 else {})
+    )
+    for n in range(200)
+]
+
+
+def test_records_of_several_frames_are_decoded_by_column():
+    """Also the few that have a frame of their own; a subclass with another `map` isn't passed over."""
+
+    class Other(Example):
+        def map(self, element):
+            return {"l": len(element)}
+
+    decode, other = Example(OF_MIXED), Other(OF_MIXED)
+    assert decode._by_column(MIXED) is None  # no frame is known yet
+    for data in MIXED:
+        decode.map(data)
+        other.map(data)
+    assert_as_collected(decode._by_column(MIXED), MIXED, OF_MIXED)
+    assert other._by_column(MIXED) is None
+
+
+@pytest.mark.parametrize("policy", ["raise", "replace"])
+@pytest.mark.parametrize(
+    "after",
+    [
+        [lk.Batch(64)],
+        [lk.Batch(8), lk.Batch(8)],
+        [lk.Batch(48, remainder="pad")],
+        [lk.Batch(32, batch_fn=lambda rows: [type(row["l"]) for row in rows])],
+        [lk.Batch(64), lk.FlatMap(lambda batch: [batch, len(batch["l"])])],
+    ],
+    ids=["one", "two", "pad", "batch_fn", "flat_map"],
+)
+def test_batches_are_the_same_by_column(policy, after):
+    """As with an operation between, which gets each record; with errors, and what stands in place of bad records."""
+    records = [*MIXED[:150], b"x" * 7, *MIXED[150:]]
+    features = {name: OF_MIXED[name] for name in ("x", "l", "y")}
+
+    def batches(between: list) -> list:
+        loader = lk.DataLoader(
+            data_source=records,
+            sampler=lk.IndexSampler(len(records), shuffle=False, seed=3, num_epochs=2),
+            operations=[Example(features), *between, *after],
+            on_record_error=policy,
+            worker_count=0,
+        )
+        found: list = []
+        try:
+            found.extend(map(repr, loader))
+        except ValueError as error:
+            found.append(str(error))
+        return found
+
+    assert batches([]) == batches([lk.Map(lambda row: row)])
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 """tf.train.Example from TFRecord shards in the page cache, decoded, in order and shuffled over the whole set.
 
-A record is an image's bytes (100 KB) or 24 numbers (some 200 B), a label and a name. loaderkit:
-`TFRecordDataSource.__getitems__` with 256 keys a call, each record decoded by `lk.decode.Example`. tf.data:
-`TFRecordDataset`, shuffled by a buffer of all records, batches of 256, `tf.io.parse_example` on each, its own threads,
-AUTOTUNE, as numpy. Steady records a second; loaderkit runs in the calling thread alone.
+A record is an image's bytes (100 KB) or 24 numbers (some 200 B), a label and a name. loaderkit: a loader without
+workers, its operations `lk.decode.Example` and a Batch of 256. tf.data: `TFRecordDataset`, shuffled by a buffer of all
+records, batches of 256, `tf.io.parse_example` on each, its own threads, AUTOTUNE, as numpy. Steady records a second;
+loaderkit runs in the calling thread alone.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ import numpy as np
 import loaderkit as lk
 from benchmarks.benchmark import Benchmark, Bound, Size, speedup
 from benchmarks.contender import Contender
-from benchmarks.workloads.storage.calls import CALL, calls, shuffled_keys
+from benchmarks.workloads.storage.calls import CALL, calls
 from benchmarks.workloads.storage.files import SHARDS, once, payloads
 
 RECORDS = {100_000: 1_000, 200: 40_000}
@@ -85,21 +85,19 @@ def tfdata_calls(paths: list[Path], records: int, nbytes: int, *, shuffled: bool
         yield len(batch["label"])
 
 
-def source_calls(paths: list[Path], records: int, nbytes: int, *, shuffled: bool) -> Iterator[int]:
-    """Decoded records, 256 a call."""
+def loader_calls(paths: list[Path], records: int, nbytes: int, *, shuffled: bool) -> Iterator[int]:
+    """Decoded batches, without end."""
     features: dict[str, Any] = {"label": np.int64, "name": bytes}
     features |= {"image": bytes} if nbytes > 10_000 else {"values": (np.float32, (NUMBERS,))}
-    decode = lk.decode.Example(features)
-    source = lk.TFRecordDataSource([str(path) for path in paths])
-    for keys in shuffled_keys(records) if shuffled else keys_in_order(records):
-        yield len([decode.map(record) for record in source.__getitems__(keys)])
-
-
-def keys_in_order(records: int) -> Iterator[list[int]]:
-    """The keys of one epoch after the other, 256 a call."""
-    while True:
-        for begin in range(0, records, CALL):
-            yield [*range(begin, min(begin + CALL, records))]
+    loader = lk.DataLoader(
+        data_source=lk.TFRecordDataSource([str(path) for path in paths]),
+        sampler=lk.IndexSampler(records, shuffle=shuffled, seed=0, num_epochs=None),
+        operations=[lk.decode.Example(features), lk.Batch(min(CALL, records))],
+        worker_count=0,
+    )
+    with iter(loader) as batches:
+        for batch in batches:
+            yield len(batch["label"])
 
 
 def benchmark(nbytes: int) -> Benchmark:
@@ -109,7 +107,7 @@ def benchmark(nbytes: int) -> Benchmark:
     def opened(contender: Contender, size: Size) -> Iterator[Iterator[int]]:
         records = size.pick(RECORDS[nbytes], 64)
         paths = example_set(size.folder / f"examples-{nbytes}", records, nbytes)
-        given = tfdata_calls if contender.peer == "tfdata" else source_calls
+        given = tfdata_calls if contender.peer == "tfdata" else loader_calls
         yield given(paths, records, nbytes, shuffled=contender in (SHUFFLED, TF_SHUFFLED))
 
     large = nbytes == 100_000

@@ -198,11 +198,12 @@ class TaskRunner:
 
     def _elements_of(self, run: ElementRun, level: int) -> list[Any] | Block:
         """The elements of a run as an output has them: as rows of a next batch, these are stacked if they can be."""
-        if level == self._last or not self._has_default_batch(level + 1):
-            return run.values
-        rows = as_block(run.values, views=self._views)
+        elements: list[Any] | Block = run.values
+        if isinstance(elements, Block) or level == self._last or not self._has_default_batch(level + 1):
+            return elements
+        rows = as_block(elements, views=self._views)
         # Any of them may be the first of a batch, wherever the task was cut.
-        return run.values if isinstance(rows, Block) and not keys_in_order(run.values[1:], rows) else rows
+        return elements if isinstance(rows, Block) and not keys_in_order(elements[1:], rows) else rows
 
     def _placed(self, run: ElementRun) -> tuple[int, np.ndarray | None, np.ndarray | None]:
         """The number of elements, and their cursors where the plan doesn't know them."""
@@ -314,7 +315,8 @@ class TaskRunner:
         if target.fill:
             batches = self._runners[-1].make_batch([rows], run.begins, run.begins[0], None, (), target.fill)
         else:
-            if isinstance(rows, Block) and not keys_in_order(run.values[target.batch :: target.batch], rows):
+            firsts = [] if rows is run.values else run.values[target.batch :: target.batch]
+            if isinstance(rows, Block) and not keys_in_order(firsts, rows):
                 rows = run.values
             batches = self._runners[-1].make_batches(rows, run.begins, target.batch, run.failure)
         made.saw(target, rows)

@@ -8,7 +8,9 @@ from typing import Any
 from loaderkit._codecs.example import Values, parse_example
 from loaderkit._codecs.scan import Malformed
 from loaderkit.transforms.base import Map
+from loaderkit.transforms.stack import Block
 
+from .example_columns import rows_by_column
 from .feature_spec import FeatureSpec, feature_spec
 from .frame_memory import FrameMemory
 
@@ -70,6 +72,12 @@ class Example(Map):
         )
         self._frames.learn(element, self.features)
         return features
+
+    def _by_column(self, elements: list[Any]) -> Block | None:
+        # A subclass may have another `map`.
+        if type(self) is not Example or self.features is None:
+            return None
+        return rows_by_column(elements, self.features, self._frames.like, self.map)
 
 
 def _specs(features: Any) -> dict[str, FeatureSpec]:

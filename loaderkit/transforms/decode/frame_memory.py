@@ -43,6 +43,13 @@ class FrameMemory:
                         return None
         return None
 
+    def like(self, data: bytes) -> ExampleFrame | None:
+        """The frame of a record, where it is known."""
+        for decoder in self._known.get(len(data), ()):
+            if decoder is not None and decoder.frame.values(data) is not None:
+                return decoder.frame
+        return None
+
     def learn(self, data: bytes, specs: Mapping[str, FeatureSpec] | None) -> None:
         """Keeps the frame of a record.
 

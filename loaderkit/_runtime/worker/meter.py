@@ -14,6 +14,7 @@ The clock is read twice a task here, and once for each stage of a piece and each
 import struct
 import time
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
 
 from loaderkit._engine.stats.counters import (
@@ -22,6 +23,7 @@ from loaderkit._engine.stats.counters import (
     WAITING,
     WORKING,
     OperationCounters,
+    TaskTrace,
     WorkerCounters,
 )
 
@@ -58,6 +60,7 @@ class Meter:
     operations: of each operation but Batches the nanoseconds, elements in and out, in lists that others add to; set
     once. aside: nanoseconds and number of reading threads' reads, tokens and places that were packed, and
     reads that were tried again; set before `task_done`.
+    traced: finished tasks that weren't taken yet; None where no timeline is recorded.
 
     >>> meter = Meter()
     >>> begun = meter.enter(1)
@@ -66,7 +69,17 @@ class Meter:
     (3, True)
     """
 
-    __slots__ = ("_change", "_done", "_format", "_now", "_shared", "aside", "operations")
+    __slots__ = (
+        "_change",
+        "_done",
+        "_format",
+        "_now",
+        "_shared",
+        "_traced_until",
+        "aside",
+        "operations",
+        "traced",
+    )
 
     def __init__(self, shared: Any = None) -> None:
         # As in the cells: the present phase, when it began, the sums; what tasks did. Each is replaced whole, so that
@@ -77,6 +90,8 @@ class Meter:
         self._format: struct.Struct | None = None  # of the group of tasks, with the phases in its middle
         self.aside = (0, 0, 0, 0, 0)
         self.operations: Sequence[Sequence[int]] = ()
+        self.traced: list[TaskTrace] | None = None
+        self._traced_until = self._done
         self._tell()
 
     def enter(self, phase: int) -> int:
@@ -148,6 +163,29 @@ class Meter:
         if self._shared is not None:
             self._tell_all()
         return now
+
+    def trace(self, on: bool) -> None:
+        """From the next task on, each is kept in `traced`, or none any more."""
+        self._traced_until = self._done
+        self.traced = [] if on else None
+
+    def keep_trace(self, task: int, begun: int, ended: int) -> None:
+        """Keeps what `task_done` has counted of a task; begun, ended: by perf_counter_ns."""
+        if (traced := self.traced) is None:
+            return
+        pairs = zip_longest(self._done, self._traced_until, fillvalue=0)
+        self._traced_until = self._done
+        grown = [now - before for now, before in pairs]
+        records, rows, read, batch = (
+            grown[cell - _CPU] for cell in (_RECORDS, _ROWS, _READ, _OPERATIONS - 1)
+        )
+        operations = tuple(grown[_OPERATIONS - _CPU :: 3])
+        traced.append(TaskTrace(task, begun, ended, records, rows, read, batch, operations))
+
+    def take_traced(self) -> list[TaskTrace]:
+        """The tasks that were kept and not taken."""
+        taken, self.traced = self.traced or [], None if self.traced is None else []
+        return taken
 
     def _tell_all(self) -> None:
         """Writes both groups."""

@@ -6,14 +6,13 @@ decodes its records one by one shows all of its reads first. What is behind the 
 """
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .counters import TaskTrace
 
 
-class Span(NamedTuple):
+class TraceEvent(NamedTuple):
     """Something on a track: from `begin` to `end`, in nanoseconds of one clock; an instant where `end` is None."""
 
     track: str
@@ -38,23 +37,23 @@ class Timeline:
 
     def __init__(self, *, epoch: int) -> None:
         self.epoch = epoch
-        self._spans: list[Span] = []
+        self._spans: list[TraceEvent] = []
         self._tasks: list[tuple[str, TaskTrace, Sequence[str]]] = []
 
     def add(self, track: str, name: str, begin: int, end: int | None = None, **details: Any) -> None:
         """Records a span, or an instant."""
-        self._spans.append(Span(track, name, begin, end, details))
+        self._spans.append(TraceEvent(track, name, begin, end, details))
 
     def add_task(self, track: str, task: TaskTrace, operations: Sequence[str]) -> None:
         """Records a task of a worker; operations: their names."""
         self._tasks.append((track, task, operations))
 
-    def spans(self) -> Iterator[Span]:
+    def spans(self) -> Iterator[TraceEvent]:
         """All that was recorded: the trainer's track first, and of each task the whole before its parts."""
         yield from [*self._spans]
         for track, task, operations in [*self._tasks]:
             details = {"task": task.task, "records": task.records, "rows": task.rows}
-            yield Span(track, "task", task.begin, task.end, details)
+            yield TraceEvent(track, "task", task.begin, task.end, details)
             at = task.begin
             parts = [
                 ("read", task.read),
@@ -64,7 +63,7 @@ class Timeline:
             for name, taken in parts:
                 end = min(at + taken, task.end)
                 if end > at:
-                    yield Span(track, name, at, end)
+                    yield TraceEvent(track, name, at, end)
                 at = end
 
     def to_json(self) -> str:
@@ -73,11 +72,11 @@ class Timeline:
         zero = min((span.begin for span in spans), default=0)
         about = {"begin_unix_ns": self.epoch + zero}
         return json.dumps(
-            {"displayTimeUnit": "ns", "otherData": about, "traceEvents": events_of(spans, os.getpid(), zero)}
+            {"displayTimeUnit": "ns", "otherData": about, "traceEvents": events_of(spans, 1, zero)}
         )
 
 
-def events_of(spans: Sequence[Span], process: int, zero: int) -> list[dict[str, Any]]:
+def events_of(spans: Sequence[TraceEvent], process: int, zero: int) -> list[dict[str, Any]]:
     """Spans as Chrome's trace events: of one process, a thread for each track. zero: when their time begins."""
     tracks = {track: number for number, track in enumerate(dict.fromkeys(span.track for span in spans))}
     names: list[tuple[str, int, dict[str, Any]]] = [("process_name", 0, {"name": "loaderkit"})]

@@ -24,7 +24,7 @@ from typing import Any
 
 from loaderkit._base.system.whole_file import whole_file
 from loaderkit._codecs.example_encoding import message_field, varint
-from loaderkit._engine.stats.timeline import Span, Timeline, events_of
+from loaderkit._engine.stats.timeline import Timeline, TraceEvent, events_of
 
 _log = logging.getLogger("loaderkit")
 _lock = threading.Lock()
@@ -94,7 +94,7 @@ def _origin_of(path: str) -> int:
     raise LookupError(f"{path} has no {_ORIGIN}")
 
 
-def _add_to_json(path: str, spans: Sequence[Span], zero: int) -> None:
+def _add_to_json(path: str, spans: Sequence[TraceEvent], zero: int) -> None:
     with gzip.open(path) as packed:
         begin, found, rest = packed.read().partition(b'"traceEvents":[')
     if not found:
@@ -104,7 +104,7 @@ def _add_to_json(path: str, spans: Sequence[Span], zero: int) -> None:
         file.write(gzip.compress(begin + found + events.encode() + b"," + rest, 1))
 
 
-def _plane(spans: Sequence[Span], zero: int) -> bytes:
+def _plane(spans: Sequence[TraceEvent], zero: int) -> bytes:
     """Spans as an XPlane, sorted by track: a line for each track, with times from `zero` on."""
     names = {name: number for number, name in enumerate(dict.fromkeys(span.name for span in spans), 1)}
     kinds = {
@@ -123,7 +123,7 @@ def _plane(spans: Sequence[Span], zero: int) -> bytes:
     return b"".join(parts)
 
 
-def _event(span: Span, zero: int, names: Mapping[str, int], kinds: Mapping[str, int]) -> bytes:
+def _event(span: TraceEvent, zero: int, names: Mapping[str, int], kinds: Mapping[str, int]) -> bytes:
     taken = 0 if span.end is None else span.end - span.begin
     parts = [_number(1, names[span.name]), _number(2, 1000 * (span.begin - zero)), _number(3, 1000 * taken)]
     for kind, value in span.details.items():

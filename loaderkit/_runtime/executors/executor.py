@@ -129,7 +129,9 @@ class Executor(abc.ABC):
         self.record_name = namer_of(program.source)  # for messages, as the next
         self.source_name = kind_of(program.source)
         self.timeline: Timeline | None = None  # that is recorded now
-        self._traced_names: Sequence[str] = ()  # of the operations, made once: they take longer than a task's record
+        self._traced_names: Sequence[
+            str
+        ] = ()  # of the operations, made once: they take longer than a task's record
         self.lock = threading.RLock()
         self._arena = arena
         self._max_memory = max_memory

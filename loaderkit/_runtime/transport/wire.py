@@ -234,7 +234,8 @@ def unpack_traced(body: bytes) -> tuple[int, list[TaskTrace]]:
     while begin < len(values):
         end = begin + 1 + values[begin]
         numbers = values[begin + 1 : end]
-        tasks.append(TaskTrace._make([*numbers[:head], tuple(numbers[head:])]))
+        fields: Any = (*numbers[:head], tuple(numbers[head:]))
+        tasks.append(TaskTrace(*fields))
         begin = end
     return now, tasks
 

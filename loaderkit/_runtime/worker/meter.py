@@ -14,7 +14,7 @@ The clock is read twice a task here, and once for each stage of a piece and each
 import struct
 import time
 from collections.abc import Sequence
-from itertools import zip_longest
+from operator import sub
 from typing import Any
 
 from loaderkit._engine.stats.counters import (
@@ -43,6 +43,8 @@ _NAMES = (
     *("threads_read", "threads_read_calls", "tokens", "places", "retries", "batch"),
 )
 _OPERATIONS = _TASKS + len(_NAMES)  # three for each
+# Where the figures of a TaskTrace are among those of tasks.
+_TRACED = tuple(cell - _CPU for cell in (_RECORDS, _ROWS, _READ, _OPERATIONS - 1))
 CELLS = _OPERATIONS + 3 * _MOST_OPERATIONS + 1
 _PHASES_CELLS = struct.Struct(f"={_CPU - _PHASES_CHANGE}q")
 _CELL = 8  # bytes
@@ -173,13 +175,12 @@ class Meter:
         """Keeps what `task_done` has counted of a task; begun, ended: by perf_counter_ns."""
         if (traced := self.traced) is None:
             return
-        pairs = zip_longest(self._done, self._traced_until, fillvalue=0)
-        self._traced_until = self._done
-        grown = [now - before for now, before in pairs]
-        records, rows, read, batch = (
-            grown[cell - _CPU] for cell in (_RECORDS, _ROWS, _READ, _OPERATIONS - 1)
-        )
-        operations = tuple(grown[_OPERATIONS - _CPU :: 3])
+        done, last = self._done, self._traced_until
+        self._traced_until = done
+        if len(last) < len(done):  # it was made before the first task, when the operations weren't known
+            last = last + [0] * (len(done) - len(last))
+        records, rows, read, batch = (done[place] - last[place] for place in _TRACED)
+        operations = tuple(map(sub, done[_OPERATIONS - _CPU :: 3], last[_OPERATIONS - _CPU :: 3]))
         traced.append(TaskTrace(task, begun, ended, records, rows, read, batch, operations))
 
     def take_traced(self) -> list[TaskTrace]:

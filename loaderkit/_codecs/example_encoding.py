@@ -58,7 +58,7 @@ def encode_example(record: dict[str, Any]) -> bytes:
         raise NotAnExampleError
     entries = [_entry(DESCRIPTION, _bytes_list([description]))]
     entries += [_entry(name, features[name]) for name in sorted(features)]
-    return _field(1, b"".join(entries))
+    return message_field(1, b"".join(entries))
 
 
 def decode_example(data: bytes) -> dict[str, Any]:
@@ -181,7 +181,7 @@ def _is_listed(dtype: np.dtype[Any], scalar: bool) -> bool:
 
 def _array_feature(array: NDArray[Any]) -> bytes:
     if array.dtype == np.float32:
-        return _field(2, _field(1, array_bytes(array)))
+        return message_field(2, message_field(1, array_bytes(array)))
     if _is_listed(array.dtype, not array.ndim):
         return _int64_list(array.astype(np.int64).ravel())
     return _bytes_list([array_bytes(array)])
@@ -194,7 +194,7 @@ def _array(values: Values, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDAr
 
 
 def _bytes_list(values: Iterable[bytes]) -> bytes:
-    return _field(1, b"".join([_field(1, value) for value in values]))
+    return message_field(1, b"".join([message_field(1, value) for value in values]))
 
 
 def _texts(values: Iterable[str]) -> bytes:
@@ -248,7 +248,8 @@ def _built(node: Any, name: str, features: dict[str, Values]) -> Any:
     return values if kind == "list" else tuple(values)
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
+    """An integer from 0 on, as protobuf writes it."""
     if value <= 0x7F:
         return _ONE_BYTE[value]
     found = bytearray()
@@ -266,16 +267,17 @@ _ONE_BYTE = [bytes([value]) for value in range(0x80)]
 @lru_cache(4096)
 def _before(number: int, length: int) -> bytes:
     """What stands before a field's data: its number and their length."""
-    return bytes([number << 3 | 2]) + _varint(length)
+    return bytes([number << 3 | 2]) + varint(length)
 
 
-def _field(number: int, data: bytes) -> bytes:
+def message_field(number: int, data: bytes) -> bytes:
+    """A field of a protobuf message whose value is bytes: text, or another message; number: below 16."""
     return _before(number, len(data)) + data
 
 
 @lru_cache(4096)
 def _named(name: str) -> bytes:
-    return _field(1, name.encode())
+    return message_field(1, name.encode())
 
 
 def _entry(name: str, feature: bytes) -> bytes:
@@ -286,7 +288,7 @@ def _entry(name: str, feature: bytes) -> bytes:
 def _int64_list(values: NDArray[np.int64]) -> bytes:
     unsigned = values.view(np.uint64)
     if len(values) <= 8:
-        packed = b"".join([_varint(value) for value in unsigned.tolist()])
+        packed = b"".join([varint(value) for value in unsigned.tolist()])
     else:
         shifts = np.arange(10, dtype=np.uint64) * np.uint64(7)
         groups = unsigned[:, None] >> shifts
@@ -295,4 +297,4 @@ def _int64_list(values: NDArray[np.int64]) -> bytes:
         used = np.concatenate((np.ones((len(values), 1), bool), groups[:, 1:] != 0), axis=1)
         septets = (groups & np.uint64(0x7F)).astype(np.uint8) | (more.astype(np.uint8) << 7)
         packed = septets[used].tobytes()
-    return _field(3, _field(1, packed))
+    return message_field(3, message_field(1, packed))

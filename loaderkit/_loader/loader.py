@@ -360,6 +360,29 @@ class DataLoader(LineageMethods, Closing, Generic[T_co]):
         open_reader = partial(_open_reader, self)
         return explain_loader(self._settings, self._plan(), open_reader, step=step, seconds=seconds)
 
+    def trace(self, path: str | os.PathLike[str], step: Any = None, *, steps: int = 200) -> None:
+        """Writes a timeline of the first steps, made by a copy of this loader: a file that Perfetto opens.
+
+        It has each worker's tasks with their reads, operations and rows, the pump, waits of next(), and workers that
+        were hired, lost or stuck. Under `jax.profiler.trace` a run's own timeline is in JAX's files without a call.
+
+        Args:
+            path: of the .json file; one that is there is replaced.
+            step: the training step, a function of a batch; without it nothing happens between batches.
+            steps: how many, or all where the stream has fewer.
+
+        >>> import pathlib, tempfile
+        >>> import loaderkit as lk
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder, "run.json")
+        ...     lk.load(range(100), batch_size=10).trace(path, steps=5)
+        ...     '"name": "next()"' in path.read_text()
+        True
+        """
+        from .inspect.trace import trace_loader
+
+        trace_loader(partial(_open_reader, self), path, step, steps)
+
     def debug(self) -> Self:
         """The same stream for a debugger: this thread works, row by row, and `breakpoint()` stops in an operation.
 

@@ -25,13 +25,14 @@ from .state import SavedState, find_saved
 
 TAKES_ARGUMENTS = True  # those of the script, behind --
 SECONDS = 20.0
+STEPS = 200
 OnLoader = Callable[[DataLoader[Any], Any], None]
 HELP = f"""
 Measure a loader with half and twice its workers, its reads alone, and the training step, and say what limits it. The
 function returns a loader, or a loader and a step (a function of a batch). In a training script write
-print(it.explain()) instead. With --step print which records and documents that step has, with --document which steps
-read a document, and with --seen write how often each was read, all without reading data; arguments of a script stand
-behind --.
+print(it.explain()) instead. With --trace write a timeline, which Perfetto opens. With --step print which records and
+documents that step has, with --document which steps read a document, and with --seen write how often each was read,
+all without reading data; arguments of a script stand behind --.
 
 SCRIPT  a script, which runs until its first iter(loader) and no further, or module:function that returns a loader, or a
         loader and a step
@@ -39,7 +40,9 @@ SCRIPT  a script, which runs until its first iter(loader) and no further, or mod
 one of:
   --step N[int]  print the records of this step, from 0 on
   --document DOCUMENT  print the steps that read this document: its key, or id:TEXT
+  --trace FILE  write what each worker, the pump and the trainer do in the first --steps steps
   --seen N[int]  write to --to how often each document was read before this step, and by which step last
+--steps N[int]  with --trace (default: {STEPS})
 --corpus NAME  with --document: its corpus, where the source has several
 --until N[int]  with --document: the step behind the last to look at (default: all, of --state those that were made)
 --to FILE  with --seen: a new .npy or .parquet file
@@ -60,8 +63,8 @@ _STEP = "name a function that returns `loader, step`, where step(batch) trains, 
 
 def run(options: argparse.Namespace, out: Output) -> None:
     """Measures, or names the records of a step, and prints."""
-    check_pairs(options, {"document": ["corpus", "until"], "seen": ["to"]}, {})
-    works = {"step": print_records, "document": print_reads, "seen": write_seen}
+    check_pairs(options, {"document": ["corpus", "until"], "seen": ["to"], "trace": ["steps"]}, {})
+    works = {"step": print_records, "document": print_reads, "seen": write_seen, "trace": write_trace}
     for name, work in works.items():
         if getattr(options, name) is not None:
             if options.seconds is not None:
@@ -149,6 +152,22 @@ def write_seen(
     parts = [{"corpus": name, "begin": part.start, "end": part.stop} for name, part in rows.items()]
     out.document({"step": options.seen, "documents": count, "corpora": parts, "file": options.to})
     out.text(f"{options.to}: {count:,} documents")
+
+
+def write_trace(
+    options: argparse.Namespace, out: Output, saved: SavedState | None, loader: DataLoader[Any], step: Any
+) -> None:
+    """Writes the timeline of the loader's first --steps steps."""
+    if saved is not None:
+        raise UsageError("--state: expected no --trace, which begins with the first step, got both")
+    steps = STEPS if options.steps is None else options.steps
+    try:
+        with loader:
+            loader.trace(options.trace, step, steps=steps)
+    except (ValueError, TypeError) as error:
+        raise UsageError(str(error)) from error
+    out.document({"steps": steps, "file": options.trace})
+    out.text(f"{options.trace}: a timeline; open it in https://ui.perfetto.dev")
 
 
 @contextmanager

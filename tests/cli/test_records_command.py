@@ -1,5 +1,6 @@
 """`loaderkit explain`, also with --step, and `doctor`: what they do with a script, a function and a machine."""
 
+import json
 import platform
 import subprocess
 import sys
@@ -160,6 +161,20 @@ def test_explain_without_a_step_says_how_the_command_gets_one(loaderkit, tmp_pat
     assert done.status == 0 and "name a function that returns `loader, step`" in done.out
     done = loaderkit("explain", "job_without_step:yields")
     assert done.status == 2 and "`return loader`" in done.err
+
+
+def test_explain_writes_a_timeline(loaderkit, tmp_path, monkeypatch):
+    """Of so many steps of the loader."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "job_to_trace.py").write_text(MODULE)
+    asked = ("explain", "job_to_trace:loader_and_step", "--trace", "run.json", "--steps", "2")
+    assert loaderkit(*asked, "--json").documents == [{"steps": 2, "file": "run.json"}]
+    events = json.loads((tmp_path / "run.json").read_text())["traceEvents"]
+    assert sum(event["name"] == "step" for event in events) == 2
+    assert loaderkit(*asked[:-1], "0").status == 2
+    assert loaderkit(*asked, "--seconds", "3").status == 2
+    assert loaderkit("explain", "job_to_trace:loader", "--steps", "7").status == 2
 
 
 def test_explain_prints_the_answer_first(loaderkit, tmp_path, monkeypatch):

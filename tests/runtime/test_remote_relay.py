@@ -2,6 +2,7 @@
 
 import pickle
 import random
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from loaderkit._engine.dispatcher import Assignment
 from loaderkit._engine.slots import Slots
+from loaderkit._engine.stats.counters import TaskTrace
 from loaderkit._engine.task import (
     Discarded,
     MakeBatch,
@@ -26,7 +28,7 @@ from loaderkit._engine.task import (
     Task,
 )
 from loaderkit._runtime.executors.remote_worker import RemoteWorker
-from loaderkit._runtime.executors.worker import TaskFinished
+from loaderkit._runtime.executors.worker import TaskFinished, TasksTraced
 from loaderkit._runtime.memory.arena import Arena
 from loaderkit._runtime.memory.batch_layout import BatchLayout
 from loaderkit._runtime.remote.frames import ROWS, FrameError, Opener, Sealer, checksum_named
@@ -385,7 +387,8 @@ def test_other_lengths_than_the_tasks_end_the_connection() -> None:
 
 
 @given(
-    kind=st.sampled_from([ROWS, wire.NUMERICS, wire.REPLACEMENT_REQUESTED, 0]), body=st.binary(max_size=90)
+    kind=st.sampled_from([ROWS, wire.NUMERICS, wire.TASKS_TRACED, wire.REPLACEMENT_REQUESTED, 0]),
+    body=st.binary(max_size=90),
 )
 def test_any_body_of_a_keeper_ends_at_most_its_connection(kind: int, body: bytes) -> None:
     """No exception reaches the pump."""
@@ -394,6 +397,21 @@ def test_any_body_of_a_keeper_ends_at_most_its_connection(kind: int, body: bytes
         link.send(ToTrainer(kind, body))
         link.arrive_all(500)
         link.worker.end(0.0)
+
+
+def test_tasks_of_another_host_are_told_on_our_clock() -> None:
+    """As they ended, at the latest now; their keeper passes on that they are to be told."""
+    with hosts() as (ours, theirs):
+        link, zero = Link(theirs, ours.arena, lambda *_: True, None, "crc32"), 10**18
+        trace, begun = TaskTrace(3, zero - 900, zero - 100, 4, 4, 5, 6, (7, 8)), time.perf_counter_ns()
+        link.tell(wire.TASKS_TRACED, wire.pack_traced(zero, [trace]))
+        (event,) = link.arrive_all(500)
+        assert isinstance(event, TasksTraced)
+        (task,) = event.tasks
+        assert begun - 100 <= task.end <= time.perf_counter_ns()
+        assert task._replace(begin=trace.begin, end=trace.end) == trace and task.end - task.begin == 800
+        relay = Relay(theirs.arena, theirs.slots, checksum_named("crc32"))
+        assert relay.to_worker(wire.TRACE, wire.numbers(1)) == wire.frame(wire.TRACE, wire.numbers(1))
 
 
 def test_a_recalled_task_is_told_as_discarded_and_leaves_nothing_at_its_host() -> None:

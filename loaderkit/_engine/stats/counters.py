@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import zip_longest
 from operator import attrgetter
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 # What a worker is in, in the order of its cells.
 PHASES = ("starting", "working", "telling", "starving", "waiting")
@@ -35,6 +35,22 @@ class OperationCounters:
 
 
 _OF_OPERATIONS = ("nanoseconds", "elements_in", "elements_out")
+
+
+class TaskTrace(NamedTuple):
+    """One finished task. begin, end: by the worker's perf_counter_ns. The others: as in `WorkerCounters`, of this task.
+
+    operations: nanoseconds of each operation but Batches.
+    """
+
+    task: int
+    begin: int
+    end: int
+    records: int
+    rows: int
+    read: int
+    batch: int
+    operations: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from typing import Any, Generic, NamedTuple, Never, Protocol, TypeVar
 
 from loaderkit._engine.scheduler import Scheduler, SchedulerContext
 from loaderkit._engine.stats.counters import PoolCounters, TrainerCounters
+from loaderkit._engine.stats.timeline import Timeline
 from loaderkit._engine.task import End
 from loaderkit._order.facts import Facts, Failure, Loss
 from loaderkit._plan.stream_plan import P, StreamPlan
@@ -29,6 +30,7 @@ from loaderkit._runtime.executors.executor import Delivery, Executor, PoisonedEr
 from loaderkit.errors import BadRecordsError, IteratorClosedError
 
 from .error_notes import explained
+from .profiler_session import session_timeline
 from .quarantine import Quarantine
 from .trainer_meter import DeliveryCounters, TrainerMeter
 
@@ -100,6 +102,7 @@ class StreamReader(Generic[P, PlanT]):
         # called once, when the next element is made
         self.after_next: dict[str, Callable[[Executor], None]] = {}
         self.meter = TrainerMeter()
+        self._timeline: Timeline | None = None  # that `trace` was given
         self._delivered = DeliveryCounters(0, 0, 0, self.position)  # until the last move
         self._before = self.executor.statistics()  # what others had done there
         self._earlier = PoolCounters(())  # of executors that were replaced
@@ -210,6 +213,9 @@ class StreamReader(Generic[P, PlanT]):
 
     def _tell(self, losses: tuple[Loss, ...], at: P) -> None:
         self._quarantine.take_in(losses, self.executor.source_name, at.step)
+        if (timeline := self.meter.timeline) is not None:
+            indices = [loss.index for loss in losses]
+            timeline.add("trainer", "bad records", time.perf_counter_ns(), step=at.step, indices=indices)
 
     def _check_losses(self, at: P, latest: Loss) -> None:
         try:
@@ -254,8 +260,12 @@ class StreamReader(Generic[P, PlanT]):
         raise self._error
 
     def _open_stream(self) -> Stream:
+        self.find_executor()
+        timeline = self._timeline or session_timeline()
+        if timeline is not self.executor.timeline:
+            self.executor.trace(timeline)
+        self.meter.timeline = timeline
         if self._stream is None:
-            self.find_executor()
             open_scheduler, plan, position = self._open_scheduler, self.plan, self.position
             if self._watch is not None:
                 self._watch.before_stream(plan, position)
@@ -276,6 +286,10 @@ class StreamReader(Generic[P, PlanT]):
             pool = pool.after(self._earlier).since(self._before)
         trainer = self.meter.counters(self._delivered.until(self.at_end, self.plan))
         return trainer, replace(pool, ready=len(self._ready))
+
+    def trace(self, timeline: Timeline | None) -> None:
+        """Records from the next element on; without a timeline in that of a profiler's session, while one is on."""
+        self._timeline = timeline
 
     def start_prefetch(self) -> None:
         """Begins to make elements now instead of at the first `take`."""

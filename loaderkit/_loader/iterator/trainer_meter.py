@@ -11,6 +11,7 @@ from typing import Any, Generic, NamedTuple, Self
 
 from loaderkit._engine.stats.counters import Exposed, TrainerCounters
 from loaderkit._engine.stats.stats import new_number
+from loaderkit._engine.stats.timeline import Timeline
 from loaderkit._plan.stream_plan import P, StreamPlan
 
 from .device_watch import DeviceWatch, check_loss
@@ -54,6 +55,7 @@ class TrainerMeter:
         self._openings = self._blocked_calls = self._placing = 0
         self._opened = True  # the next answer is the first after an opening, a seek or a restore
         self._watch: DeviceWatch | None = None
+        self.timeline: Timeline | None = None  # that is recorded now
         self.exposed_share = 1.0  # of the blocked time; all of it where losses don't tell
         self._gaps: deque[int] = deque(maxlen=_REMEMBERED_GAPS)  # for each element
         self._given = 1
@@ -85,6 +87,8 @@ class TrainerMeter:
         now = time.perf_counter_ns()
         self._asked_ns = self._closed_ns = None  # before the sums: `counters` reads them first
         self._given, self._last_ns = max(given, 1), now
+        if self.timeline is not None:
+            self.timeline.add("trainer", "next()", begun, now, elements=given, blocked_us=blocked / 1000)
         if self._opened:
             self._count_opening(now - begun, now, given=given > 0)
             return
@@ -140,6 +144,9 @@ class TrainerMeter:
     def placed(self, nanoseconds: int) -> None:
         """A batch was sent to devices; that is a part of the trainer's own time."""
         self._placing += nanoseconds
+        if self.timeline is not None:
+            now = time.perf_counter_ns()
+            self.timeline.add("transfers", "to devices", now - nanoseconds, now)
 
     def counters(self, handed_out: DeliveryCounters[Any]) -> TrainerCounters:
         """What was counted so far."""

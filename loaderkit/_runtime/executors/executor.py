@@ -7,6 +7,7 @@ work; `WorkerPool` drives threads or processes.
 import abc
 import itertools
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -21,7 +22,8 @@ from loaderkit._engine.outputs import Outputs
 from loaderkit._engine.pace import Pace
 from loaderkit._engine.scheduler import AHEAD_NBYTES, Scheduler, SchedulerContext
 from loaderkit._engine.slots import Slots
-from loaderkit._engine.stats.counters import PoolCounters, WorkerCounters
+from loaderkit._engine.stats.counters import PoolCounters, TaskTrace, WorkerCounters
+from loaderkit._engine.stats.timeline import Timeline
 from loaderkit._engine.task import End, Ready
 from loaderkit._order.facts import Facts, Failure
 from loaderkit._runtime.memory.arena import Arena
@@ -126,6 +128,10 @@ class Executor(abc.ABC):
         self._feeder = feeder
         self.record_name = namer_of(program.source)  # for messages, as the next
         self.source_name = kind_of(program.source)
+        self.timeline: Timeline | None = None  # that is recorded now
+        self._traced_names: Sequence[
+            str
+        ] = ()  # of the operations, made once: they take longer than a task's record
         self.lock = threading.RLock()
         self._arena = arena
         self._max_memory = max_memory
@@ -232,6 +238,27 @@ class Executor(abc.ABC):
     def runs(self, program: Program) -> bool:
         """Whether this executor runs that program, with its source and its operations as they are now."""
         return program.source is self.program.source
+
+    def trace(self, timeline: Timeline | None) -> None:
+        """Records what workers do from now on, or no more."""
+        with self.lock:
+            self.timeline, self._traced_names = timeline, self.program.operation_names
+            self._trace_workers(timeline is not None)
+
+    @abc.abstractmethod
+    def _trace_workers(self, on: bool) -> None:
+        """Has the workers tell of their tasks, or no more."""
+
+    def add_tasks(self, track: str, tasks: Sequence[TaskTrace]) -> None:
+        """A worker has done tasks; recorded where a timeline is."""
+        if self.timeline is not None:
+            for task in tasks:
+                self.timeline.add_task(track, task, self._traced_names)
+
+    def mark(self, track: str, name: str, **details: Any) -> None:
+        """Something happened just now; recorded where a timeline is."""
+        if self.timeline is not None:
+            self.timeline.add(track, name, time.perf_counter_ns(), **details)
 
     @abc.abstractmethod
     def shut_down(self) -> None:

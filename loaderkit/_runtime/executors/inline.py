@@ -122,6 +122,8 @@ class InlineExecutor(Executor):
         try:
             self.poisoned = False
             result, output = self._runner.do(task)
+            if self._meter.traced:
+                self.add_tasks("tasks", self._meter.take_traced())
         except BaseException:
             # Ctrl-C in the user's code: the task runs again at the next next().
             self.poisoned = True
@@ -140,6 +142,9 @@ class InlineExecutor(Executor):
         self._objects[task.id] = output
         self._dispatcher.done(0, task.id, assignment.attempt, result)
         self._free_released()
+
+    def _trace_workers(self, on: bool) -> None:
+        self._meter.trace(on)
 
     def statistics(self) -> PoolCounters:
         names = self.program.operation_names

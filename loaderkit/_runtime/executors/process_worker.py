@@ -34,6 +34,7 @@ from .worker import (
     SpaceRequested,
     Started,
     TaskFinished,
+    TasksTraced,
     Worker,
     WorkerKind,
     WorkerReady,
@@ -231,6 +232,8 @@ def event_of(kind: int, body: bytes) -> Event:
             return WorkerReady()
         case wire.NUMERICS:
             return NumericsKnown(json.loads(body))
+        case wire.TASKS_TRACED:
+            return TasksTraced(*wire.unpack_traced(body))
         case wire.SPACE_REQUESTED:
             return SpaceRequested(*wire.read_numbers(body))
         case wire.REPLACEMENT_REQUESTED:

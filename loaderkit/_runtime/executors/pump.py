@@ -99,6 +99,7 @@ class Pump:
         self._crew = pool.crew
         self._door: int | None = None  # the descriptor by which workers of other machines come
         self._serve_at = 0.0
+        self._heard_at = 0  # nanoseconds: when the present round's wait ended
         self._lost_door = False  # another pool of the loader has it, or the loader was closed
         self._idle_until = time.monotonic() + IDLE_SECONDS  # without a stream it ends then
         self._blocked: set[WorkerChannel] = set()  # those that are to be told more than their channels take
@@ -138,6 +139,8 @@ class Pump:
             self._handle_events(min(timeout, _CREW_SECONDS) if self._door is not None else timeout)
             self._look_after_workers()
             pool.tune()
+            if pool.timeline is not None:
+                pool.timeline.add("pump", "round", self._heard_at, time.perf_counter_ns())
         except BaseException as error:  # noqa: BLE001 - a failure must fail every blocked next()
             with pool.lock:
                 pool.fail(error)
@@ -157,6 +160,7 @@ class Pump:
         """Waits for events for so many seconds, and handles them."""
         pool, state = self._pool, self._state
         ready = self._selector.select(timeout)
+        self._heard_at = time.perf_counter_ns()
         if self._crew is not None:
             self._hear_elsewhere(self._crew, ready)
         with pool.lock:
@@ -202,12 +206,13 @@ class Pump:
 
     def _look_after_crew(self) -> None:
         """Under the lock: workers of other machines that have come, and those that are gone or too slow."""
-        crew, state = self._crew, self._state
+        crew, pool, state = self._crew, self._pool, self._state
         if crew is None or state.stopping or state.failed:
             return
         if self._lost_door:
             crew.let_go()  # the other pool needs them
         for worker in crew.hire(state):
+            pool.hired(worker)
             self._watch(worker)
         for worker in crew.look(state, time.monotonic()):
             self._on_exit(worker.number, worker)
@@ -272,6 +277,7 @@ class Pump:
                 state.give_up(WorkerError(f"a worker {kind.name} can't be started: {with_limits(error)}"))
                 return
             state.worker_log.hired(worker.name, number)
+            pool.hired(worker)
             if kind.waits_on_descriptors:
                 self._watch(cast(WorkerChannel, worker))
 
@@ -366,6 +372,7 @@ class Pump:
         for decision in decisions:
             match decision:
                 case StallWarning():
+                    self._pool.mark(worker.name, "no progress", seconds=decision.stall.seconds)
                     self._state.worker_log.stall(worker.name, decision, doing, stack)
                 case KillWorker():
                     cast(WorkerChannel, worker).kill()  # no other is
@@ -380,6 +387,7 @@ class Pump:
 
     def _lose(self, worker: Worker, lost: WorkerLost) -> None:
         self._state.lost += 1
+        self._pool.mark(worker.name, "lost", reason=lost.reason, tasks=len(lost.snapshot.tasks))
         if lost.fenced:
             worker.dismiss()  # a thread then begins nothing more
             self._dispatcher.fence(lost.number)

@@ -17,7 +17,7 @@ from typing import Any
 
 from loaderkit._engine.dispatcher import Assignment
 from loaderkit._engine.elsewhere_pace import ElsewherePace
-from loaderkit._engine.stats.counters import WorkerCounters
+from loaderkit._engine.stats.counters import TaskTrace, WorkerCounters
 from loaderkit._engine.supervisor import Progress
 from loaderkit._engine.task import Discarded, RowsRead, Slot, Target, Task, targets_of
 from loaderkit._runtime.memory.arena import Arena
@@ -36,10 +36,11 @@ from loaderkit._runtime.worker.heartbeat import PAGE_NBYTES, cells_of, progress_
 from loaderkit._runtime.worker.meter import counters
 
 from .process_worker import event_of
-from .worker import Event, TaskFinished
+from .worker import Event, TaskFinished, TasksTraced
 from .worker_channel import WorkerChannel
 
 _MOST_RECEIVED = 4 << 20  # bytes a call: other workers are heard, too
+_NOT_BEHIND = 1 << 62  # nanoseconds: until a message says less
 _CHUNK = 1 << 16  # bytes of messages; what of them is rows is copied once
 
 IsCurrent = Callable[[int, int, int], bool]
@@ -103,6 +104,7 @@ class RemoteWorker(WorkerChannel):
         self._most_silence = session.settings.get("silence", SILENCE_SECONDS)
         self._silence = Silence(self._heard, self._most_silence)
         self._ping_at = 0.0
+        self._behind: int = _NOT_BEHIND
 
     # --- to the worker ------------------------------------------------------------------------------------------
 
@@ -206,11 +208,19 @@ class RemoteWorker(WorkerChannel):
                     self.pace.rtt = min(passed, self.pace.rtt or passed)
             case frames.DOWN:
                 self._lose(body.decode(errors="replace"))
+            case wire.TASKS_TRACED:
+                sent, tasks = wire.unpack_traced(body)
+                events.append(TasksTraced(sent, self._on_our_clock(sent, tasks)))
             case wire.NUMERICS | wire.REPLACEMENT_REQUESTED:
                 events.append(event_of(kind, body))
             case _:
                 raise FrameError(f"a message of kind {kind}")
         return True
+
+    def _on_our_clock(self, sent: int, tasks: Sequence[TaskTrace]) -> list[TaskTrace]:
+        """Tasks of the other host's clock, which is taken to be behind by the least that a message seemed to need."""
+        self._behind = min(self._behind, time.perf_counter_ns() - sent)
+        return [task._replace(begin=task.begin + self._behind, end=task.end + self._behind) for task in tasks]
 
     def _finish(self, payload: "_Payload", events: list[Event]) -> bool:
         payload.fill(self._opener.take(payload.left))

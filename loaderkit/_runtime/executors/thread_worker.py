@@ -5,6 +5,7 @@ import os
 import queue
 import sys
 import threading
+import time
 import traceback
 from collections import deque
 from collections.abc import Sequence
@@ -33,6 +34,7 @@ from .worker import (
     Shared,
     Started,
     TaskFinished,
+    TasksTraced,
     Worker,
     WorkerKind,
     WorkerReady,
@@ -93,6 +95,9 @@ class ThreadWorker:
     def has_ended(self, timeout: float) -> bool:
         self._thread.join(timeout=timeout)
         return not self._thread.is_alive()
+
+    def trace(self, on: bool) -> None:
+        self._meter.trace(on)
 
     def progress(self) -> Progress:
         progress = self._progress
@@ -158,6 +163,8 @@ class ThreadWorker:
                 self._at(assignment.task.id, None)
                 result, output = self._done(runner, assignment)
                 self._at(None, None)
+            if self._meter.traced:
+                self._tell(self, TasksTraced(time.perf_counter_ns(), self._meter.take_traced()))
             self._tell(self, TaskFinished(*attempt, result, output))
             self._recalled.discard(attempt)  # it was reported
             del result, output, assignment

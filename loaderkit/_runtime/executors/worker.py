@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from loaderkit._engine.dispatcher import Assignment
-from loaderkit._engine.stats.counters import WorkerCounters
+from loaderkit._engine.stats.counters import TaskTrace, WorkerCounters
 from loaderkit._engine.supervisor import Progress
 from loaderkit._engine.task import Discarded, Slot, TaskResult
 from loaderkit._runtime.memory.arena import Arena
@@ -57,7 +57,22 @@ class NumericsKnown(NamedTuple):
     digests: dict[str, str]
 
 
-Event = NumericsKnown | WorkerReady | TaskFinished | SpaceRequested | ReplacementRequested | SetupFailed
+class TasksTraced(NamedTuple):
+    """Tasks that a worker has finished, for a timeline. sent: when it told of them, by its own clock."""
+
+    sent: int
+    tasks: Sequence[TaskTrace]
+
+
+Event = (
+    NumericsKnown
+    | WorkerReady
+    | TasksTraced
+    | TaskFinished
+    | SpaceRequested
+    | ReplacementRequested
+    | SetupFailed
+)
 
 
 class Worker(Protocol):
@@ -80,6 +95,10 @@ class Worker(Protocol):
 
     def send_candidates(self, indices: np.ndarray, keys: np.ndarray) -> None:
         """Answers a ReplacementRequested: the indices to try and their record keys, none where all were tried."""
+        ...
+
+    def trace(self, on: bool) -> None:
+        """From its next task on it tells of each as TasksTraced, or of none any more."""
         ...
 
     def progress(self) -> Progress:

@@ -48,6 +48,9 @@ class WorkerChannel(Worker):
     def send_candidates(self, indices: np.ndarray, keys: np.ndarray) -> None:
         self._send(wire.CANDIDATES, indices.tobytes() + keys.tobytes())
 
+    def trace(self, on: bool) -> None:
+        self._send(wire.TRACE, wire.numbers(on))
+
     def dismiss(self) -> None:
         # Closing isn't enough: a child that the user forked may hold another descriptor of it.
         with contextlib.suppress(OSError):  # the worker has ended already

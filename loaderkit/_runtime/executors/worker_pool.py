@@ -43,6 +43,7 @@ from .worker import (
     SetupFailed,
     SpaceRequested,
     TaskFinished,
+    TasksTraced,
     Worker,
     WorkerReady,
 )
@@ -201,6 +202,17 @@ class WorkerPool(Executor):
                 finally:
                     self._count_blocked(stream, time.perf_counter_ns() - begun)
 
+    def hired(self, worker: Worker) -> None:
+        """A worker is there that hasn't done anything yet."""
+        self.mark(worker.name, "hired", number=worker.number)
+        if self.timeline is not None:
+            worker.trace(True)
+
+    def _trace_workers(self, on: bool) -> None:
+        for worker in self._supervisor.workers.values():
+            worker.trace(on)
+        self.wake()  # a channel may be full
+
     def check(self) -> None:
         self._check_process()
         super().check()
@@ -342,8 +354,11 @@ class WorkerPool(Executor):
         worker = self._supervisor.worker(number)
         match event:
             case WorkerReady():
+                self.mark(worker.name, "ready")
                 if self._supervisor.worker_ready(number):
                     self._dispatcher.ready(number)
+            case TasksTraced(_, tasks):
+                self.add_tasks(worker.name, tasks)
             case NumericsKnown(digests):
                 if self.crew is None or number not in self.crew.workers:  # others were compared as they came
                     self.numerics = digests | self.numerics

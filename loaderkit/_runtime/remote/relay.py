@@ -92,7 +92,7 @@ class Relay:
                 layout = _Rows(number, bool(verify), tuple(array("q", body[_LAYOUT_HEAD:end])))
                 self._layouts[number], self._numbers[layout] = layout, number
                 return wire.frame(kind, body[end:])
-            case wire.RECALL | wire.CANDIDATES:
+            case wire.RECALL | wire.CANDIDATES | wire.TRACE:
                 return wire.frame(kind, body)
         raise FrameError(f"a message of kind {kind} to a worker")
 
@@ -148,7 +148,7 @@ class Relay:
                 room = self._alloc(nbytes)
                 self._given[task, attempt] = given._replace(reserve=room)
                 return wire.frame(wire.SPACE_GRANTED, wire.numbers(task, attempt, *wire.pack_slot(room)))
-            case wire.NUMERICS | wire.REPLACEMENT_REQUESTED:
+            case wire.NUMERICS | wire.REPLACEMENT_REQUESTED | wire.TASKS_TRACED:
                 return ToTrainer(kind, body)
         raise FrameError(f"a message of kind {kind} of a worker")
 

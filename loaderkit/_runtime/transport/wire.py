@@ -7,12 +7,13 @@ go: a few microseconds, where a pickle would take as long as a small task. What 
 import pickle
 import struct
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
 
 import numpy as np
 
+from loaderkit._engine.stats.counters import TaskTrace
 from loaderkit._engine.task import (
     BatchMade,
     Discarded,
@@ -43,12 +44,16 @@ SPACE_REFUSED = 5  # the worker drops the output: it is not needed any more, or 
 CANDIDATES = 6  # indices, then as many record keys: what may be read instead of a bad record
 RECALL = 7  # task, attempt, task, attempt, ...: cancelled; those that aren't begun are reported as discarded
 DESCRIBE = 9  # before PROGRAM: the trainer is on another host, and is told what the program's source is here
+TRACE = 10  # 1: tasks are told as TASKS_TRACED before their results; 0: they aren't
 # From a worker.
 WORKER_READY = 16  # if it was sent DESCRIBE with what it is, or why it cannot be, as JSON
 SETUP_FAILED = 17  # this worker, and any that would replace it, can't go on: a pickled exception
 TASK_FINISHED = 18
 SPACE_REQUESTED = 19  # task, attempt, bytes
 NUMERICS = 21  # before its first result, as JSON: what _base/system/numerics.py says there
+TASKS_TRACED = (
+    22  # when it was sent, by perf_counter_ns there; then for each task how many numbers, and these
+)
 REPLACEMENT_REQUESTED = 20  # task, attempt, index, tried: what to read instead of a bad record
 
 HEADER = struct.Struct("=BQ")
@@ -212,6 +217,27 @@ def _pairs(numbers: list[int]) -> Fill:
 
 def _number(layout: Any, layouts: dict[BatchLayout, int]) -> int:
     return _NO_LAYOUT if layout is None else layouts[layout]
+
+
+def pack_traced(now: int, tasks: Sequence[TaskTrace]) -> bytes:
+    """Finished tasks as a body; now: by perf_counter_ns."""
+    values = array("q", (now,))
+    for *numbers, operations in tasks:
+        values.extend((len(numbers) + len(operations), *numbers, *operations))
+    return values.tobytes()
+
+
+def unpack_traced(body: bytes) -> tuple[int, list[TaskTrace]]:
+    """What `pack_traced` wrote."""
+    now, *values = read_numbers(body)
+    tasks, begin, head = [], 0, len(TaskTrace._fields) - 1
+    while begin < len(values):
+        end = begin + 1 + values[begin]
+        numbers = values[begin + 1 : end]
+        fields: Any = (*numbers[:head], tuple(numbers[head:]))
+        tasks.append(TaskTrace(*fields))
+        begin = end
+    return now, tasks
 
 
 def pack_result(task: int, attempt: int, result: TaskResult | Discarded, packer: Packer) -> bytes:

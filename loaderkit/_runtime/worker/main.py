@@ -217,6 +217,8 @@ class _Worker:
                 self._candidates = np.frombuffer(body, np.int64).reshape(2, -1)
             case wire.PREPARE:
                 pickle.loads(body).apply()
+            case wire.TRACE:
+                self._meter.trace(bool(wire.read_numbers(body)[0]))
             case wire.DESCRIBE:
                 self._describes = True
             case wire.PROGRAM:
@@ -343,7 +345,11 @@ class _Worker:
                 True  # before the first result: a state behind it has what was loaded for it
             )
             self._send(wire.NUMERICS, json.dumps(numerics()).encode())
-        self._send(wire.TASK_FINISHED, wire.pack_result(task, attempt, result, self._packer))
+        finished = wire.frame(wire.TASK_FINISHED, wire.pack_result(task, attempt, result, self._packer))
+        if self._meter.traced:
+            traced = wire.pack_traced(time.perf_counter_ns(), self._meter.take_traced())
+            finished = wire.frame(wire.TASKS_TRACED, traced) + finished  # one call: the trainer wakes once
+        self._connection.sendall(finished)
 
 
 def _described(source: Any) -> bytes:

@@ -14,6 +14,7 @@ The clock is read twice a task here, and once for each stage of a piece and each
 import struct
 import time
 from collections.abc import Sequence
+from operator import sub
 from typing import Any
 
 from loaderkit._engine.stats.counters import (
@@ -22,6 +23,7 @@ from loaderkit._engine.stats.counters import (
     WAITING,
     WORKING,
     OperationCounters,
+    TaskTrace,
     WorkerCounters,
 )
 
@@ -41,6 +43,8 @@ _NAMES = (
     *("threads_read", "threads_read_calls", "tokens", "places", "retries", "batch"),
 )
 _OPERATIONS = _TASKS + len(_NAMES)  # three for each
+# Where the figures of a TaskTrace are among those of tasks.
+_TRACED = tuple(cell - _CPU for cell in (_RECORDS, _ROWS, _READ, _OPERATIONS - 1))
 CELLS = _OPERATIONS + 3 * _MOST_OPERATIONS + 1
 _PHASES_CELLS = struct.Struct(f"={_CPU - _PHASES_CHANGE}q")
 _CELL = 8  # bytes
@@ -58,6 +62,7 @@ class Meter:
     operations: of each operation but Batches the nanoseconds, elements in and out, in lists that others add to; set
     once. aside: nanoseconds and number of reading threads' reads, tokens and places that were packed, and
     reads that were tried again; set before `task_done`.
+    traced: finished tasks that weren't taken yet; None where no timeline is recorded.
 
     >>> meter = Meter()
     >>> begun = meter.enter(1)
@@ -66,7 +71,17 @@ class Meter:
     (3, True)
     """
 
-    __slots__ = ("_change", "_done", "_format", "_now", "_shared", "aside", "operations")
+    __slots__ = (
+        "_change",
+        "_done",
+        "_format",
+        "_now",
+        "_shared",
+        "_traced_until",
+        "aside",
+        "operations",
+        "traced",
+    )
 
     def __init__(self, shared: Any = None) -> None:
         # As in the cells: the present phase, when it began, the sums; what tasks did. Each is replaced whole, so that
@@ -77,6 +92,8 @@ class Meter:
         self._format: struct.Struct | None = None  # of the group of tasks, with the phases in its middle
         self.aside = (0, 0, 0, 0, 0)
         self.operations: Sequence[Sequence[int]] = ()
+        self.traced: list[TaskTrace] | None = None
+        self._traced_until = self._done
         self._tell()
 
     def enter(self, phase: int) -> int:
@@ -148,6 +165,28 @@ class Meter:
         if self._shared is not None:
             self._tell_all()
         return now
+
+    def trace(self, on: bool) -> None:
+        """From the next task on, each is kept in `traced`, or none any more."""
+        self._traced_until = self._done
+        self.traced = [] if on else None
+
+    def keep_trace(self, task: int, begun: int, ended: int) -> None:
+        """Keeps what `task_done` has counted of a task; begun, ended: by perf_counter_ns."""
+        if (traced := self.traced) is None:
+            return
+        done, last = self._done, self._traced_until
+        self._traced_until = done
+        if len(last) < len(done):  # it was made before the first task, when the operations weren't known
+            last = last + [0] * (len(done) - len(last))
+        records, rows, read, batch = (done[place] - last[place] for place in _TRACED)
+        operations = tuple(map(sub, done[_OPERATIONS - _CPU :: 3], last[_OPERATIONS - _CPU :: 3]))
+        traced.append(TaskTrace(task, begun, ended, records, rows, read, batch, operations))
+
+    def take_traced(self) -> list[TaskTrace]:
+        """The tasks that were kept and not taken."""
+        taken, self.traced = self.traced or [], None if self.traced is None else []
+        return taken
 
     def _tell_all(self) -> None:
         """Writes both groups."""

@@ -133,7 +133,9 @@ class TaskRunner:
                 self._count_aside(packed.tokens - tokens, packed.places - places)
             made, read = made_of(task, result), (reader.taken, reader.calls)
             cpu = time.thread_time_ns() - cpu
-            meter.task_done(self._next_phase, cpu=cpu, made=made, read=read, batch=self._batch_ns)
+            ended = meter.task_done(self._next_phase, cpu=cpu, made=made, read=read, batch=self._batch_ns)
+            if meter.traced is not None:
+                meter.keep_trace(task.id, begun, ended)
         except BaseException:
             meter.enter(self._next_phase)
             raise

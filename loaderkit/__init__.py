@@ -40,16 +40,9 @@ def __getattr__(name: str) -> Any:
     if name == "combine":
         return _import_module("loaderkit.combine")
     if name not in _directory():
-        from loaderkit._base.former import FORMER, former_name
+        from loaderkit._base.former import former_name
 
-        if name in FORMER:
-            return former_name("loaderkit", name)
-        from loaderkit._base.hints import foreign_attribute
-
-        if (ours := foreign_attribute(name)) is not None:
-            raise AttributeError(
-                f"module 'loaderkit' has no attribute {name!r}; use instead: {ours}", name=name
-            )
+        return former_name("loaderkit", name)
     try:
         return _named(name)
     except ModuleNotFoundError as error:

@@ -41,7 +41,8 @@ def former_name(package: str, name: str) -> Any:
 
     Args:
         package: the package that had the name.
-        name: of a class or function. AttributeError for one that the package never had.
+        name: of a class or function. AttributeError for one that the package never had, with ours in
+            its place if another library has it.
 
     >>> import pytest
     >>> with pytest.warns(DeprecationWarning, match="lk.KeysSampler is lk.samplers.KeysSampler now"):
@@ -50,9 +51,14 @@ def former_name(package: str, name: str) -> Any:
     """
     former = f"{package}.{name}".removeprefix("loaderkit.")
     if (now := FORMER.get(former)) is None:
+        from .hints import foreign_attribute
+
+        instead = "" if (ours := foreign_attribute(name, package)) is None else f"; use instead: {ours}"
         # With `obj` Python suggests a similar name.
         raise AttributeError(
-            f"module {package!r} has no attribute {name!r}", name=name, obj=import_module(package)
+            f"module {package!r} has no attribute {name!r}{instead}",
+            name=name,
+            obj=None if instead else import_module(package),
         )
     text = f"lk.{former} is lk.{now} now; the old name goes with 0.3.0"
     warnings.warn(text, DeprecationWarning, stacklevel=3)

@@ -77,6 +77,8 @@ KEYWORDS: Mapping[str, str] = _of_each(
         "filters": "lk.offline.filtered(source, function, path)",
         "num_parallel_reads": "worker_count of DataLoader",
         "buffer_size": "read_options=lk.ReadOptions(...) of DataLoader",
+        # Pictures
+        "p": "probability",
         "loader": 'lk.transforms.image.Decode(key="image") or lk.Map(function) among the operations of DataLoader',
         "is_valid_file": "extensions=[...]",
     }
@@ -151,6 +153,31 @@ ATTRIBUTES: Mapping[str, str] = _of_each(
         "TFRecordDataset": "lk.TFRecordDataSource",
         "TextLineDataset": "lk.formats.LinesDataSource",
         "CsvDataset": "lk.formats.CsvDataSource",
+        # Ours that are in a module, and pictures
+        "open_writer": "lk.formats.open_writer",
+        "Seeded": "lk.transforms.Seeded",
+        "make_grid draw_bounding_boxes": "lk.grid(images, boxes=...)",
+    }
+)
+
+# name in torchvision.transforms -> what to write instead of it in lk.transforms.image
+IMAGES: Mapping[str, str] = _of_each(
+    {
+        "RandomHorizontalFlip": "image.RandomFlip()",
+        "RandomVerticalFlip": 'image.RandomFlip(axis="vertical")',
+        "RandomRotation": "image.RandomRotate(degrees)",
+        "TrivialAugmentWide": "image.TrivialAugment()",
+        "Grayscale": "image.RandomGrayscale(p=1)",
+        "Compose Sequential": "nothing: operations=[...] of lk.load is such a list",
+        "ToTensor": "image.ToFloat(), then image.HWCToCHW() for torch",
+        "ToDtype ConvertImageDtype": "image.ToFloat()",
+        "ToImage PILToTensor ToPILImage": "nothing: pictures are arrays (height, width, channels), and image.Decode() "
+        "makes them of bytes",
+        "SanitizeBoundingBoxes ClampBoundingBoxes": "boxes= and labels= of each operation, which do it",
+        "Lambda": "lk.Map(function)",
+        "AutoAugment AugMix ElasticTransform RandomSolarize RandomInvert RandomPosterize RandomEqualize FiveCrop "
+        "TenCrop RandomAutocontrast RandomAdjustSharpness RandomApply RandomChoice "
+        "RandomOrder": "lk.transforms.Seeded(transform, key=...) with torchvision's",
     }
 )
 
@@ -297,16 +324,20 @@ def refusing_foreign_arguments(function: _Function) -> _Function:
     return cast(_Function, checked)
 
 
-def foreign_attribute(name: str) -> str | None:
+def foreign_attribute(name: str, package: str = "loaderkit") -> str | None:
     """What to write instead of a name that another library has; None for an unknown name.
 
     Args:
-        name: the attribute that was looked up in our package.
+        name: the attribute that was looked up.
+        package: ours, in which it was.
 
-    >>> foreign_attribute("MapTransform")
-    'lk.Map'
+    >>> (
+    ...     foreign_attribute("MapTransform"),
+    ...     foreign_attribute("TrivialAugmentWide", "loaderkit.transforms.image"),
+    ... )
+    ('lk.Map', 'image.TrivialAugment()')
     """
-    return ATTRIBUTES.get(name)
+    return {"loaderkit": ATTRIBUTES, "loaderkit.transforms.image": IMAGES}.get(package, {}).get(name)
 
 
 def refuse_foreign_method(owner: object, name: str) -> Never:

@@ -135,7 +135,7 @@ def _check_group(plan: SeekablePlan, number: int, name: str, group: int) -> None
     ):
         expected, got = (
             f"{name} directly behind the only Batch",
-            f"it as operations[{number}]; write [..., lk.Batch(n), {name}(...)]",
+            f"it as operations[{number}]; write [..., lk.Batch(n), {name}(...)] without batch_size=",
         )
     elif plan.row_changing:
         changes = [op.shown for op in plan.operations if op.changes_rows]

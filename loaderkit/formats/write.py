@@ -162,8 +162,10 @@ def format_for(path: str, name: str | None, quality: int | None) -> tuple[WriteF
         )
     by_name = format_of_path(path)
     if name is None and by_name is None:
+        found = registry.by_name(os.path.basename(path))
+        expected = f"the folder {path!r}" if found is None else f"{path!r}, as {found.name} is only read"
         raise ValueError(
-            f"format: expected one for the folder {path!r}, got None; give format='array_record', or a file's name "
+            f"format: expected one for {expected}, got None; give format='array_record', or a file's name "
             f"that ends in .{', .'.join(registry.writable(by_extension=True))}"
         )
     writing = write_format(name or by_name or "")

@@ -40,7 +40,12 @@ class Seeded(Map):
     def __init__(self, transform: Callable[..., Any] | None = None, key: Hashable = None) -> None:
         if type(self) is not Seeded:
             self._take(transform)
-        elif not callable(transform) or isinstance(transform, Transformation | type):
+        elif isinstance(transform, Transformation):
+            raise TypeError(
+                f"Seeded: expected a transform of another library, got {transform!r}, which is an operation; write it "
+                "itself"
+            )
+        elif not callable(transform) or isinstance(transform, type):
             raise TypeError(
                 f"Seeded: expected a function or a transform of another library, got {_short(transform)}; for an "
                 "operation of your own derive it from lk.transforms.Seeded in place of lk.Map"

@@ -1,12 +1,14 @@
 """An error for a script written for another loader shows our spelling."""
 
 import inspect
+import re
 
 import pytest
 
 import loaderkit as lk
 from loaderkit._base.hints import (
     ATTRIBUTES,
+    IMAGES,
     KEYWORDS,
     STEP_KEYWORDS,
     STEPS,
@@ -72,9 +74,34 @@ def test_a_name_of_another_package_gets_ours(name: str, ours: str | None) -> Non
     assert foreign_attribute(name) == ours
 
 
+@pytest.mark.parametrize(
+    ("package", "name", "ours"),
+    [
+        (lk, "open_writer", "lk.formats.open_writer"),
+        (lk, "Seeded", "lk.transforms.Seeded"),
+        (lk, "make_grid", r"lk.grid\(images"),
+        (lk.transforms.image, "RandomHorizontalFlip", r"image.RandomFlip\(\)"),
+        (lk.transforms.image, "Compose", "nothing: operations="),
+        (lk.transforms.image, "ToTensor", r"image.ToFloat\(\)"),
+    ],
+)
+def test_a_name_that_a_package_lacks_is_an_error_with_ours(package, name, ours) -> None:
+    """Of the package itself, and of torchvision in that of images."""
+    with pytest.raises(AttributeError, match=f"has no attribute '{name}'; use instead: {ours}"):
+        getattr(package, name)
+
+
+def test_every_name_of_ours_for_pictures_is_there() -> None:
+    """What is to be written in place of torchvision's name exists, and the name itself doesn't."""
+    for name, advice in IMAGES.items():
+        assert name not in dir(lk.transforms.image)
+        for ours in re.findall(r"image\.(\w+)\(", advice):
+            assert ours in dir(lk.transforms.image)
+
+
 def test_every_entry_says_what_to_write() -> None:
     """No empty advice, and no name that stands for itself."""
-    for table in (KEYWORDS, STEP_KEYWORDS, ATTRIBUTES, STEPS):
+    for table in (KEYWORDS, STEP_KEYWORDS, ATTRIBUTES, STEPS, IMAGES):
         for name, advice in table.items():
             assert advice
             assert advice not in (name, f"lk.{name}")

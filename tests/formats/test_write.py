@@ -148,6 +148,11 @@ def test_the_list_of_dropped_records_replaces_no_file_of_the_users(tmp_path):
             ValueError,
             r"format: expected one for the folder .*ends in \.array_record, \.tar",
         ),
+        (
+            {"format": None, "path": "x.csv"},
+            ValueError,
+            r"for 'x\.csv', as csv is only read, got None; give .*\.jsonl",
+        ),
         ({"format": "csv"}, ValueError, "format: expected one of array_record"),
         ({"shards": 2, "shard_bytes": 5}, ValueError, "give one of them"),
         ({"shards": 9}, ValueError, "at most the 7 records"),

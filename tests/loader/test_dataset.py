@@ -463,3 +463,10 @@ def test_a_second_loop_over_a_shuffled_chain_says_that_its_order_is_the_same():
         assert list(once) == first
     for chain in (lk.Dataset(range(6)), once.repeat(2)):
         assert list(chain) == list(chain)
+
+
+def test_a_seeded_transform_may_be_written_as_a_map_or_a_random_map():
+    """One stream: it is the same operation."""
+    seeded = lk.transforms.Seeded(legacy)
+    one, other = (getattr(lk.Dataset(DATA).seed(3), step)(seeded) for step in ("map", "random_map"))
+    assert repr([*one]) == repr([*other])

@@ -273,6 +273,17 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         TypeError,
         "give max_fan_out to the operation",
     ),
+    "a mask": (lambda: ds[np.ones(12, bool)], TypeError, "got ndarray array([ True"),
+    "places": (
+        lambda: ds[[1, 2]],
+        TypeError,
+        "ds[i]: expected an int or a slice, got list [1, 2]; write .select(",
+    ),
+    "a split of a chain": (
+        lambda: lk.random_split(ds, [6, 6], seed=0),
+        TypeError,
+        "split its source, and write a chain",
+    ),
     "no function": (lambda: ds.map(3), TypeError, "Map: expected a function of (element), got 3"),
     "prefetch": (lambda: ds.prefetch(2), AttributeError, "use instead: .loader(prefetch_batches=...)"),
     "mp_prefetch": (lambda: ds.mp_prefetch, AttributeError, "use instead: .loader(worker_count=...)"),

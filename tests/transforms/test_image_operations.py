@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from image_files import generator, photograph
+from PIL import Image
 
 import loaderkit as lk
 from loaderkit._base.tree import flatten, structure_of
@@ -311,6 +312,10 @@ def test_elements_that_do_not_fit_are_named(kind):
         apply(kind(**given), 1.0)
     with pytest.raises(ValueError, match=r"with pixels, got shape \(0, 4, 3\)"):
         apply(kind(**given), image[:0])
+    with pytest.raises(ValueError, match=r"got shape \(1, 4, 4, 3\); for a batch write .* before lk.Batch"):
+        apply(kind(**given), image[None])
+    with pytest.raises(TypeError, match=r"got Image; write lk\.Map\(np\.asarray\) before"):
+        apply(kind(**given), Image.fromarray(image))
 
 
 BAD_ARGUMENTS = [
@@ -368,6 +373,9 @@ BAD_ARGUMENTS = [
     (lambda: lki.Resize(24, 24), ValueError, "interpolation: expected one of"),
     (lambda: lki.DecodeCenterCrop(24, 24), ValueError, "fraction: expected 0 < fraction <= 1, got 24"),
     (lambda: lki.DecodeRandomResizedCrop(24, 24), TypeError, "scale: expected a pair of numbers, got 24"),
+    (lambda: lki.RandomFlip(p=1), TypeError, r"RandomFlip\(\) has no argument p; write instead: probability"),
+    (lambda: lki.Resize(4, "bicubic"), ValueError, "got 'bicubic'; write 'cubic'"),
+    (lambda: lki.Resize(4, "box"), ValueError, "got 'box'; write 'area'"),
     (lambda: lki.RandomFlip(1.5), ValueError, "probability: expected 0 <= probability <= 1, got 1.5"),
     (
         lambda: lki.RandomFlip(axis=1),
@@ -396,7 +404,11 @@ BAD_ARGUMENTS = [
     (lambda: lki.RandomRotate(-3), ValueError, "degrees: expected 0 or more, or"),
     (lambda: lki.RandomRotate((3, 1)), ValueError, r"degrees: .*low <= high, got \(3, 1\)"),
     (lambda: lki.RandomRotate(3, center=4), TypeError, "center: expected a pair of numbers, got 4"),
-    (lambda: lki.RandomRotate(3, "bilinear"), ValueError, "interpolation: .*'linear'.*got 'bilinear'"),
+    (
+        lambda: lki.RandomRotate(3, "bilinear"),
+        ValueError,
+        "interpolation: .*'linear'.*got 'bilinear'; write 'linear'",
+    ),
     (lambda: lki.RandomAffine(3, (0.5, 2)), ValueError, "translate: expected 0 <= translate <= 1, got 2"),
     (lambda: lki.RandomAffine(3, scale=(0, 2)), ValueError, "scale: expected .* 0 < low"),
     (lambda: lki.RandomAffine(3, shear=(1, 2, 3)), TypeError, "shear: expected a pair of numbers"),

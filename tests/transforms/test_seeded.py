@@ -235,7 +235,7 @@ def test_bad_arguments_are_named():
     """Each with what was expected."""
     for wrong, message in [
         (lambda: Seeded(None), "Seeded: expected a function or a transform"),
-        (lambda: Seeded(lk.Map(abs)), r"got Map\(abs\)"),
+        (lambda: Seeded(lk.Map(abs)), r"got Map\(abs\), which is an operation; write it itself"),
         (lambda: Seeded(abs, [1]), r"key: expected a dict's key, .*got \[1\]"),
         (lambda: Seeded(abs, "x").map(3), "leaf 'x': expected a place in the element, got int itself"),
     ]:

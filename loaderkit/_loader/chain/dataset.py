@@ -45,6 +45,7 @@ from loaderkit.transforms.base import (
 )
 from loaderkit.transforms.operations import Operation, as_operations
 from loaderkit.transforms.pack import Pack
+from loaderkit.transforms.seeded import Seeded
 from loaderkit.transforms.window_shuffle import WindowShuffle
 
 from .form import STEPS, Form, step_of
@@ -102,7 +103,7 @@ class Dataset(Generic[T_co]):
     # Why it is no data source; read by _source/tables.py.
     instead_of_source = (
         "expected a data source, got a Dataset; write ds.loader(...) for its loader, lk.Dataset.concat, zip or mix for "
-        "chains as parts"
+        "chains as parts; split its source, and write a chain for each part"
     )
 
     _form: Form
@@ -135,7 +136,7 @@ class Dataset(Generic[T_co]):
         op, step = function, STEPS[kind]
         if not isinstance(op, Transformation):
             op = kind(op, **given)
-        elif not isinstance(op, kind):
+        elif step != step_of(op) and not isinstance(op, kind):
             raise TypeError(
                 f".{step}(): expected a function or a {kind.__name__}, got {op!r}; write .{step_of(op)}({op!r})"
             )
@@ -154,14 +155,14 @@ class Dataset(Generic[T_co]):
         return self._with(Map, function)
 
     @overload
-    def random_map(self, function: RandomMap) -> Dataset[Any]: ...
+    def random_map(self, function: RandomMap | Seeded) -> Dataset[Any]: ...
     @overload
     def random_map(self, function: Callable[[T_co, np.random.Generator], U]) -> Dataset[U]: ...
     @refusing_foreign_arguments
     def random_map(
-        self, function: Callable[[T_co, np.random.Generator], U] | RandomMap
+        self, function: Callable[[T_co, np.random.Generator], U] | RandomMap | Seeded
     ) -> Dataset[U] | Dataset[Any]:
-        """One element of each, drawn; a function of (element, rng), or a RandomMap.
+        """One element of each, drawn; a function of (element, rng), a RandomMap, or a Seeded.
 
         It draws by the seed, its number among such steps and the index of the element in the stream.
         """
@@ -476,7 +477,13 @@ class Dataset(Generic[T_co]):
             shown = ":".join("" if part is None else str(part) for part in (step.start, step.stop))
             text = f"[{shown}{'' if step.step is None else f':{step.step}'}]"
             return _made(self._form.sliced("slice", step), text, self._lines)
-        place = to_index(step)
+        try:
+            place = to_index(step)
+        except TypeError:
+            raise TypeError(
+                f"ds[i]: expected an int or a slice, got {type(step).__name__} {step!r:.60}; write .select(places), "
+                "with np.flatnonzero(mask) for a mask"
+            ) from None
         with self.loader(agree=False) as loader, iter(loader) as it:
             if self._form.changes_rows:
                 raise TypeError(

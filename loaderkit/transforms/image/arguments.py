@@ -11,6 +11,7 @@ from loaderkit._base.numbers import at_least, number
 
 # Module name: the name of its package.
 _PACKAGES = {"cv2": "opencv-python-headless", "simplejpeg": "simplejpeg"}
+_SPELLINGS = {"bilinear": "linear", "bicubic": "cubic", "box": "area"}  # of torchvision and Pillow
 
 
 def size_pair(name: str, size: Any) -> tuple[int, int]:
@@ -99,7 +100,9 @@ def interval(name: str, given: Any, *, most: float) -> tuple[float, float]:
 def choice(name: str, value: Any, known: Collection[str]) -> None:
     """Raises ValueError unless `value` is one of `known`."""
     if not isinstance(value, str) or value not in known:
-        raise ValueError(f"{name}: expected one of {sorted(known)}, got {_short(value)}")
+        ours = _SPELLINGS.get(str(getattr(value, "value", value)))
+        instead = f"; write {ours!r}" if ours in known else ""
+        raise ValueError(f"{name}: expected one of {sorted(known)}, got {_short(value)}{instead}")
 
 
 def installed(operation: str, *modules: str) -> None:

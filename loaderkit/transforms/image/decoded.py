@@ -15,10 +15,15 @@ def pixels_of(image: Any) -> np.ndarray[Any, Any]:
             "DecodeRandomResizedCrop(...) before this operation"
         )
     if not isinstance(image, np.ndarray):
-        raise TypeError(f"expected an array (height, width, channels), got {type(image).__name__}")
+        instead = (
+            "; write lk.Map(np.asarray) before" if type(image).__module__.partition(".")[0] == "PIL" else ""
+        )
+        raise TypeError(f"expected an array (height, width, channels), got {type(image).__name__}{instead}")
     if image.ndim not in (2, 3) or 0 in image.shape:
+        batch = "; for a batch write the operation before lk.Batch" if image.ndim == 4 else ""
         raise ValueError(
-            f"expected an array (height, width) or (height, width, channels) with pixels, got shape {image.shape}"
+            "expected an array (height, width) or (height, width, channels) with pixels, got shape "
+            f"{image.shape}{batch}"
         )
     return image
 

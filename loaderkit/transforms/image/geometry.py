@@ -195,3 +195,6 @@ class RandomFlip(RandomMoves):
 
     def _move(self, before: Size, rng: np.random.Generator) -> Move:
         return mirrored(before, self.axis) if rng.random() < self.probability else unmoved(before)
+
+
+RandomFlip.__init__ = refusing_foreign_arguments(RandomFlip.__init__)  # type: ignore[method-assign]

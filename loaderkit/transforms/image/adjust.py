@@ -102,9 +102,8 @@ def grayscale(image: Pixels) -> Pixels:
     """The gray of each pixel in each of its colours; an image of one colour is returned itself."""
     import cv2
 
-    if image.dtype == np.uint8 and image.shape[2:] == (
-        3,
-    ):  # half the time of a blend, and rounded to the nearest
+    if image.dtype == np.uint8 and image.shape[2:] == (3,):
+        # Half the time of a blend, and rounded to the nearest.
         gray = cv2.cvtColor(np.ascontiguousarray(image), cv2.COLOR_RGB2GRAY)
         made: Pixels = cv2.cvtColor(gray, cv2.COLOR_GRAY2RGB)
         return made

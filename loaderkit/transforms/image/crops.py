@@ -29,8 +29,9 @@ class _Crop(Targets):
     reduced: bool
     upright: bool
 
+    _libraries = ()
+
     def _check(self) -> None:
-        self._check_places()
         size_pair("size", self.size)
         choice("interpolation", self.interpolation, INTERPOLATIONS)
         true_or_false("reduced", self.reduced)
@@ -109,8 +110,8 @@ class DecodeRandomResizedCrop(_Crop, RandomMap):
     reduced: bool = True
     upright: bool = True
 
-    def __post_init__(self) -> None:
-        self._check()
+    def _check(self) -> None:
+        super()._check()
         interval("scale", self.scale, most=1.0)
         interval("ratio", self.ratio, most=inf)
 
@@ -153,8 +154,8 @@ class DecodeCenterCrop(_Crop, Map):
     reduced: bool = True
     upright: bool = True
 
-    def __post_init__(self) -> None:
-        self._check()
+    def _check(self) -> None:
+        super()._check()
         if not 0 < finite("fraction", self.fraction) <= 1:
             raise ValueError(f"fraction: expected 0 < fraction <= 1, got {self.fraction}")
 

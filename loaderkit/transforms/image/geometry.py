@@ -2,23 +2,21 @@
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._base.numbers import at_least
-from loaderkit.transforms.base import Map, RandomMap
 
-from .arguments import choice, filling, finite, installed, share, size_pair
-from .move import Fill, Move, Pixels, mirrored, placed_at, scaled, unmoved
+from .arguments import choice, filling, finite, share, size_pair
+from .move import Fill, Move, Size, mirrored, placed_at, scaled, unmoved
 from .region import Region
 from .resample import INTERPOLATIONS
-from .targets import Targets
+from .targets import Moves, RandomMoves
 
 
 @dataclass(frozen=True)
-class Resize(Targets, Map):
+class Resize(Moves):
     """Resizes a decoded image; the dtype stays.
 
     Args:
@@ -37,28 +35,22 @@ class Resize(Targets, Map):
     interpolation: str = "linear"
     key: Hashable = None
 
-    def __post_init__(self) -> None:
-        self._check_places()
+    def _check(self) -> None:
         size_pair("size", self.size)
         choice("interpolation", self.interpolation, INTERPOLATIONS)
-        installed("Resize", "cv2")
 
-    def map(self, element: Any) -> Any:
-        """The element with its image resized."""
-        return self._moved(element, self._scaled)
-
-    def _scaled(self, pixels: Pixels) -> Move:
-        height, width = pixels.shape[:2]
+    def _move(self, before: Size) -> Move:
+        height, width = before
         if isinstance(self.size, tuple | list):
             size = size_pair("size", self.size)
         else:
             shorter = min(height, width)
             size = (max(1, round(height * self.size / shorter)), max(1, round(width * self.size / shorter)))
-        return scaled((height, width), size, self.interpolation, Region(0, 0, height, width))
+        return scaled(before, size, self.interpolation, Region(0, 0, height, width))
 
 
 @dataclass(frozen=True)
-class CenterCrop(Targets, Map):
+class CenterCrop(Moves):
     """The middle of a decoded image of any dtype, of torchvision's choice; an image that is smaller gets a border of 0.
 
     Args:
@@ -74,20 +66,15 @@ class CenterCrop(Targets, Map):
 
     size: int | tuple[int, int]
     key: Hashable = None
+    _libraries = ()
 
-    def __post_init__(self) -> None:
-        self._check_places()
+    def _check(self) -> None:
         size_pair("size", self.size)
 
-    def map(self, element: Any) -> Any:
-        """The element with the middle of its image."""
-        return self._moved(element, self._cropped)
-
-    def _cropped(self, pixels: Pixels) -> Move:
-        size, before = size_pair("size", self.size), pixels.shape[:2]
-        return placed_at(
-            before, _middle(size[0], before[0]), _middle(size[1], before[1]), size, 0, "constant"
-        )
+    def _move(self, before: Size) -> Move:
+        size = size_pair("size", self.size)
+        top, left = map(_middle, size, before)
+        return placed_at(before, top, left, size, 0, "constant")
 
 
 def _middle(side: int, length: int) -> int:
@@ -95,7 +82,7 @@ def _middle(side: int, length: int) -> int:
 
 
 @dataclass(frozen=True)
-class Pad(Targets, Map):
+class Pad(Moves):
     """A border around a decoded image of any dtype.
 
     Args:
@@ -116,17 +103,11 @@ class Pad(Targets, Map):
     padding_mode: str = "constant"
     key: Hashable = None
 
-    def __post_init__(self) -> None:
-        self._check_places()
+    def _check(self) -> None:
         for side in self._sides():
             at_least("padding", side, 0)
         filling("fill", self.fill)
         choice("padding_mode", self.padding_mode, ("constant", "edge", "reflect", "symmetric"))
-        installed("Pad", "cv2")
-
-    def map(self, element: Any) -> Any:
-        """The element with a border around its image."""
-        return self._moved(element, self._bordered)
 
     def _sides(self) -> tuple[int, ...]:
         given = self.padding if isinstance(self.padding, tuple | list) else (self.padding,) * 2
@@ -134,15 +115,14 @@ class Pad(Targets, Map):
             raise ValueError(f"padding: expected an int, or 2 or 4 for the sides, got {given}")
         return tuple(given) if len(given) == 4 else (*given, *given)
 
-    def _bordered(self, pixels: Pixels) -> Move:
+    def _move(self, before: Size) -> Move:
         left, top, right, bottom = self._sides()
-        height, width = pixels.shape[:2]
-        after = (top + height + bottom, left + width + right)
-        return placed_at((height, width), -top, -left, after, self.fill, self.padding_mode)
+        after = (top + before[0] + bottom, left + before[1] + right)
+        return placed_at(before, -top, -left, after, self.fill, self.padding_mode)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RandomCrop(Targets, RandomMap):
+class RandomCrop(RandomMoves):
     """A random part of a decoded image of any dtype, with a border around it. Its arguments are given by keyword.
 
     Args:
@@ -162,20 +142,16 @@ class RandomCrop(Targets, RandomMap):
     size: int | tuple[int, int] | None = None
     fill: float = 0
     key: Hashable = None
+    _libraries = ()
 
-    def __post_init__(self) -> None:
-        self._check_places()
+    def _check(self) -> None:
         at_least("padding", self.padding, 0)
         finite("fill", self.fill)
         if self.size is not None:
             size_pair("size", self.size)
 
-    def random_map(self, element: Any, rng: np.random.Generator) -> Any:
-        """The element with a random part of its image."""
-        return self._moved(element, lambda pixels: self._cropped(pixels, rng))
-
-    def _cropped(self, pixels: Pixels, rng: np.random.Generator) -> Move:
-        height, width = pixels.shape[:2]
+    def _move(self, before: Size, rng: np.random.Generator) -> Move:
+        height, width = before
         tall, wide = (height, width) if self.size is None else size_pair("size", self.size)
         room = (height + 2 * self.padding - tall, width + 2 * self.padding - wide)
         if min(room) < 0:
@@ -186,7 +162,7 @@ class RandomCrop(Targets, RandomMap):
         # The part's corner relative to the image without the border, so it may be negative.
         top = int(rng.integers(0, room[0] + 1)) - self.padding
         left = int(rng.integers(0, room[1] + 1)) - self.padding
-        return placed_at((height, width), top, left, (tall, wide), self.fill, "constant")
+        return placed_at(before, top, left, (tall, wide), self.fill, "constant")
 
 
 # torchvision's and Keras' first argument is the size.
@@ -194,7 +170,7 @@ RandomCrop.__init__ = refusing_foreign_arguments(RandomCrop.__init__)  # type: i
 
 
 @dataclass(frozen=True)
-class RandomFlip(Targets, RandomMap):
+class RandomFlip(RandomMoves):
     """Mirrors a decoded image of any dtype at random; an image that isn't mirrored is returned itself.
 
     Args:
@@ -213,15 +189,9 @@ class RandomFlip(Targets, RandomMap):
     axis: str = "horizontal"
     key: Hashable = None
 
-    def __post_init__(self) -> None:
-        self._check_places()
+    def _check(self) -> None:
         share("probability", self.probability)
         choice("axis", self.axis, ("horizontal", "vertical"))
-        installed("RandomFlip", "cv2")
 
-    def random_map(self, element: Any, rng: np.random.Generator) -> Any:
-        """The element with its image mirrored or not."""
-        return self._moved(element, lambda pixels: self._flipped(pixels.shape[:2], rng))
-
-    def _flipped(self, before: tuple[int, int], rng: np.random.Generator) -> Move:
+    def _move(self, before: Size, rng: np.random.Generator) -> Move:
         return mirrored(before, self.axis) if rng.random() < self.probability else unmoved(before)

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from loaderkit.transforms.base import RandomMap
-from loaderkit.transforms.leaf import leaf_key, with_leaf
+from loaderkit.transforms.leaf import with_leaf
 
 from . import adjust
-from .arguments import filling, installed, interval, share, size_pair, spread
+from .arguments import filling, interval, share, size_pair, spread
 from .decoded import native, pixels_of
 from .move import Fill, Pixels, fill_of
+from .targets import OfImage
 from .warps import Range, uniform
 
 _ORDERS = tuple(permutations(range(4)))
@@ -23,10 +24,8 @@ _ADJUST = (adjust.brightness, adjust.contrast, adjust.saturation, adjust.hue)
 _TRIES = 10  # as in torchvision; part of the stream
 
 
-class _OfPixels(RandomMap):
+class _RandomPixels(OfImage, RandomMap):
     """An operation that changes the values of an image's pixels and moves none."""
-
-    key: Hashable
 
     def random_map(self, element: Any, rng: np.random.Generator) -> Any:
         """The element with its image changed."""
@@ -37,7 +36,7 @@ class _OfPixels(RandomMap):
 
 
 @dataclass(frozen=True)
-class ColorJitter(_OfPixels):
+class ColorJitter(_RandomPixels):
     """Changes brightness, contrast, saturation and hue of a decoded image at random, in a random order.
 
     Args:
@@ -57,12 +56,10 @@ class ColorJitter(_OfPixels):
     hue: Range = 0
     key: Hashable = None
 
-    def __post_init__(self) -> None:
-        leaf_key("key", self.key)
+    def _check(self) -> None:
         (*_, (low, high)) = self._ranges()
         if low < -0.5 or high > 0.5:
             raise ValueError(f"hue: expected at most 0.5 of the circle either way, got {self.hue}")
-        installed("ColorJitter", "cv2")
 
     def _ranges(self) -> list[tuple[float, float]]:
         factors = ("brightness", "contrast", "saturation")
@@ -83,7 +80,7 @@ class ColorJitter(_OfPixels):
 
 
 @dataclass(frozen=True)
-class RandomGrayscale(_OfPixels):
+class RandomGrayscale(_RandomPixels):
     """Makes a decoded image gray at random; its channels stay as many, and an image that stays is returned itself.
 
     Args:
@@ -99,17 +96,15 @@ class RandomGrayscale(_OfPixels):
     p: float = 0.1
     key: Hashable = None
 
-    def __post_init__(self) -> None:
-        leaf_key("key", self.key)
+    def _check(self) -> None:
         share("p", self.p)
-        installed("RandomGrayscale", "cv2")
 
     def _drawn(self, pixels: Pixels, rng: np.random.Generator) -> Pixels:
         return adjust.grayscale(pixels) if rng.random() < self.p else pixels
 
 
 @dataclass(frozen=True)
-class GaussianBlur(_OfPixels):
+class GaussianBlur(_RandomPixels):
     """Blurs a decoded image by a random Gaussian; beyond the edges the image is mirrored.
 
     Args:
@@ -128,12 +123,10 @@ class GaussianBlur(_OfPixels):
     sigma: Range = (0.1, 2.0)
     key: Hashable = None
 
-    def __post_init__(self) -> None:
-        leaf_key("key", self.key)
+    def _check(self) -> None:
         if any(side % 2 == 0 for side in size_pair("kernel_size", self.kernel_size)):
             raise ValueError(f"kernel_size: expected odd numbers, got {self.kernel_size}")
         self._sigma()
-        installed("GaussianBlur", "cv2")
 
     def _sigma(self) -> tuple[float, float]:
         pair = isinstance(self.sigma, tuple | list)
@@ -153,7 +146,7 @@ class GaussianBlur(_OfPixels):
 
 
 @dataclass(frozen=True)
-class RandomErasing(_OfPixels):
+class RandomErasing(_RandomPixels):
     """Erases a random rectangle of a decoded image of any dtype; an image that stays is returned itself.
 
     Args:
@@ -175,9 +168,9 @@ class RandomErasing(_OfPixels):
     ratio: tuple[float, float] = (0.3, 3.3)
     value: Fill | str = 0
     key: Hashable = None
+    _libraries = ()
 
-    def __post_init__(self) -> None:
-        leaf_key("key", self.key)
+    def _check(self) -> None:
         share("p", self.p)
         interval("scale", self.scale, most=1.0)
         interval("ratio", self.ratio, most=inf)

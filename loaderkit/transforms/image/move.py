@@ -90,9 +90,8 @@ def _continued(pixels: Pixels, top: int, left: int, size: Size, border: str) -> 
 
     height, width = pixels.shape[:2]
     plain = pixels
-    if (
-        pixels.dtype != np.uint8
-    ):  # as bytes, because only whole pixels are copied, and OpenCV doesn't know all dtypes
+    if pixels.dtype != np.uint8:
+        # As bytes, because only whole pixels are copied, and OpenCV doesn't know all dtypes.
         plain = np.ascontiguousarray(pixels).view(np.uint8).reshape(height, width, -1)
     below, right = size[0] + top - height, size[1] + left - width
     out = cv2.copyMakeBorder(plain, -top, below, -left, right, getattr(cv2, _BORDERS[border]))

@@ -7,18 +7,32 @@ from typing import Any
 import numpy as np
 
 from loaderkit.transforms.base import Map
-from loaderkit.transforms.leaf import leaf_key, with_leaf
+from loaderkit.transforms.leaf import with_leaf
 
 from .adjust import largest
 from .arguments import finite
 from .decoded import pixels_of
+from .targets import OfImage
 
 Image = np.ndarray[Any, Any]  # (height, width) or (height, width, channels)
 Floats = np.ndarray[Any, np.dtype[np.float32]]
 
 
+class _OfPixels(OfImage, Map):
+    """An operation that makes another array of an image."""
+
+    _libraries = ()
+
+    def map(self, element: Any) -> Any:
+        """The element with its image changed."""
+        return with_leaf(element, self.key, lambda image: self._changed(pixels_of(image)))
+
+    def _changed(self, pixels: Image) -> Image:
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
-class ToFloat(Map):
+class ToFloat(_OfPixels):
     """A decoded image as float32: integers are divided by their dtype's largest value, floats keep their values.
 
     Args:
@@ -31,15 +45,7 @@ class ToFloat(Map):
 
     key: Hashable = None
 
-    def __post_init__(self) -> None:
-        leaf_key("key", self.key)
-
-    def map(self, element: Any) -> Any:
-        """The element with its image as floats."""
-        return with_leaf(element, self.key, self._floats)
-
-    def _floats(self, image: Any) -> Floats:
-        pixels = pixels_of(image)
+    def _changed(self, pixels: Image) -> Floats:
         top = largest(pixels.dtype)
         if top == 1:
             return pixels.astype(np.float32)
@@ -48,7 +54,7 @@ class ToFloat(Map):
 
 
 @dataclass(frozen=True)
-class Normalize(Map):
+class Normalize(_OfPixels):
     """A decoded image as float32, `(image - mean) / std` in each channel.
 
     Args:
@@ -66,16 +72,15 @@ class Normalize(Map):
     std: Sequence[float]
     key: Hashable = None
 
-    def __post_init__(self) -> None:
-        leaf_key("key", self.key)
+    def _check(self) -> None:
         if not all(map(np.iterable, (self.mean, self.std))):
             raise TypeError(
                 f"mean, std: expected one number each for each channel, got {self.mean!r:.60} and {self.std!r:.60}; "
                 "for three write (0.5, 0.5, 0.5)"
             )
         # Stored as tuples of floats, because arrays have no plain repr and equality.
-        object.__setattr__(self, "mean", tuple(finite("mean", value) for value in self.mean))
-        object.__setattr__(self, "std", tuple(finite("std", value) for value in self.std))
+        given = {name: getattr(self, name) for name in ("mean", "std")}
+        self._set(**{name: tuple(finite(name, value) for value in each) for name, each in given.items()})
         if len(self.mean) != len(self.std) or not self.mean:
             raise ValueError(
                 f"mean, std: expected one number each for each channel, got {len(self.mean)} and {len(self.std)}"
@@ -83,12 +88,7 @@ class Normalize(Map):
         if min(self.std) <= 0:
             raise ValueError(f"std: expected positive numbers, got {self.std}")
 
-    def map(self, element: Any) -> Any:
-        """The element with its image normalised."""
-        return with_leaf(element, self.key, self._normalised)
-
-    def _normalised(self, image: Any) -> Floats:
-        pixels = pixels_of(image)
+    def _changed(self, pixels: Image) -> Floats:
         channels = 1 if pixels.ndim == 2 else pixels.shape[2]
         if channels != len(self.mean):
             raise ValueError(
@@ -108,7 +108,7 @@ class Normalize(Map):
 
 
 @dataclass(frozen=True)
-class HWCToCHW(Map):
+class HWCToCHW(_OfPixels):
     """A decoded image (height, width, channels) as (channels, height, width), C-contiguous, of the same dtype.
 
     Args:
@@ -121,15 +121,7 @@ class HWCToCHW(Map):
 
     key: Hashable = None
 
-    def __post_init__(self) -> None:
-        leaf_key("key", self.key)
-
-    def map(self, element: Any) -> Any:
-        """The element with its image's channels first."""
-        return with_leaf(element, self.key, self._channels_first)
-
-    def _channels_first(self, image: Any) -> Image:
-        pixels = pixels_of(image)
+    def _changed(self, pixels: Image) -> Image:
         if pixels.ndim != 3:
             raise ValueError(f"expected an image (height, width, channels), got shape {pixels.shape}")
         return np.ascontiguousarray(pixels.transpose(2, 0, 1))

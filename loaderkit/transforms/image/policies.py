@@ -13,6 +13,7 @@ from loaderkit.transforms.base import RandomMap
 from . import adjust
 from .decoded import pixels_of
 from .move import Fill, Move, Pixels, unmoved, warped
+from .targets import Targets
 from .warps import Warp, affine
 
 _COLOURS: dict[str, Callable[[Pixels, float], Pixels]] = {
@@ -49,7 +50,7 @@ def magnitude_of(name: str, part: float, before: tuple[int, ...], *, wide: bool)
     return part * _MOST.get(name, (0.9, 0.99))[wide]
 
 
-class _Policy(Warp):
+class _Policy(Warp, Targets, RandomMap):
     """Draws operations from a table."""
 
     def _apply(self, image: Pixels, name: str, magnitude: float) -> tuple[Pixels, Move]:
@@ -89,7 +90,7 @@ class _Policy(Warp):
 
 
 @dataclass(frozen=True)
-class RandAugment(_Policy, RandomMap):
+class RandAugment(_Policy):
     """Changes a decoded image of uint8 by operations that are drawn from 14, all of one magnitude.
 
     Args:
@@ -114,8 +115,8 @@ class RandAugment(_Policy, RandomMap):
     fill: Fill = 0
     key: Hashable = None
 
-    def __post_init__(self) -> None:
-        self._check_warp()
+    def _check(self) -> None:
+        super()._check()
         at_least("num_ops", self.num_ops, 0)
         at_least(
             "magnitude", self.magnitude, 0, below=at_least("num_magnitude_bins", self.num_magnitude_bins, 2)
@@ -129,7 +130,7 @@ class RandAugment(_Policy, RandomMap):
 
 
 @dataclass(frozen=True)
-class TrivialAugment(_Policy, RandomMap):
+class TrivialAugment(_Policy):
     """Changes a decoded image of uint8 by one operation and magnitude of many: torchvision's `TrivialAugmentWide`.
 
     Args:
@@ -150,8 +151,8 @@ class TrivialAugment(_Policy, RandomMap):
     fill: Fill = 0
     key: Hashable = None
 
-    def __post_init__(self) -> None:
-        self._check_warp()
+    def _check(self) -> None:
+        super()._check()
         at_least("num_magnitude_bins", self.num_magnitude_bins, 2)
 
     def random_map(self, element: Any, rng: np.random.Generator) -> Any:

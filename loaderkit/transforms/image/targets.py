@@ -3,14 +3,16 @@
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from loaderkit.transforms.base import Map, RandomMap
 from loaderkit.transforms.leaf import leaf_key, with_leaf
 
+from .arguments import installed
 from .decoded import pixels_of
-from .move import Move, Pixels
+from .move import Move, Pixels, Size
 
 Places = Hashable | list[Hashable]
 
@@ -19,12 +21,23 @@ _LEAST_SIDE = 1.0
 _LEAST_AREA = 1.0
 
 
-class _Pictured:
+class OfImage:
+    """An operation on one leaf, an image; a subclass is a frozen dataclass."""
+
     key: Hashable
+    _libraries: ClassVar[tuple[str, ...]] = ("cv2",)
+
+    def __post_init__(self) -> None:
+        leaf_key("key", self.key)
+        self._check()
+        installed(type(self).__name__, *self._libraries)
+
+    def _check(self) -> None:
+        """Raises TypeError or ValueError for arguments that can't be."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Targets(_Pictured):
+class Targets(OfImage):
     """The places of the leaves that move with an operation's picture, by keyword; each as `key`, or a list of such.
 
     Args:
@@ -43,8 +56,8 @@ class Targets(_Pictured):
     keypoints: Places = None
     labels: Places = None
 
-    def _check_places(self) -> None:
-        leaf_key("key", self.key)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         given = {name: getattr(self, name) for name in ("boxes", "masks", "keypoints", "labels")}
         for name, place in given.items():
             for one in _each(place):
@@ -54,12 +67,12 @@ class Targets(_Pictured):
         if self.labels is not None and (self.boxes is None or isinstance(self.boxes, list)):
             raise ValueError(f"labels: expected entries for each box of one leaf, got boxes={self.boxes!r}")
 
-    def _moved(self, element: Any, move_of: Callable[[Pixels], Move]) -> Any:
+    def _moved(self, element: Any, move_of: Callable[[Size], Move]) -> Any:
         """The element with its picture moved, and what moves with it."""
 
         def change(image: Any) -> tuple[Pixels, Move]:
             pixels = pixels_of(image)
-            move = move_of(pixels)
+            move = move_of((pixels.shape[0], pixels.shape[1]))
             return move.pixels(pixels, False), move
 
         return self._changed(element, change)
@@ -87,6 +100,28 @@ class Targets(_Pictured):
         for place in _each(self.keypoints):
             element = with_leaf(element, place, partial(_points, move))
         return element
+
+
+class Moves(Targets, Map):
+    """An operation that moves an image as its size says."""
+
+    def map(self, element: Any) -> Any:
+        """The element with its image moved."""
+        return self._moved(element, self._move)
+
+    def _move(self, before: Size) -> Move:
+        raise NotImplementedError
+
+
+class RandomMoves(Targets, RandomMap):
+    """An operation that moves an image at random."""
+
+    def random_map(self, element: Any, rng: np.random.Generator) -> Any:
+        """The element with its image moved."""
+        return self._moved(element, lambda before: self._move(before, rng))
+
+    def _move(self, before: Size, rng: np.random.Generator) -> Move:
+        raise NotImplementedError
 
 
 def _each(place: Places) -> list[Any]:

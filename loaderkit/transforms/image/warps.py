@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from loaderkit._base.numbers import true_or_false
-from loaderkit.transforms.base import RandomMap
 
-from .arguments import choice, filling, installed, interval, pair, share, spread
-from .move import WARPS, Fill, Move, Pixels, unmoved, warped
-from .targets import Targets
+from .arguments import choice, filling, interval, pair, share, spread
+from .move import WARPS, Fill, Move, Pixels, Size, unmoved, warped
+from .targets import OfImage, RandomMoves
 
 Pair = tuple[float, float]
 Range = float | Pair
@@ -44,17 +43,15 @@ def affine(center: Pair, angle: float, translate: Pair, scale: float, shear: Pai
     return matrix
 
 
-class Warp(Targets):
+class Warp(OfImage):
     """What the warps share."""
 
     interpolation: str
     fill: Fill
 
-    def _check_warp(self) -> None:
-        self._check_places()
+    def _check(self) -> None:
         choice("interpolation", self.interpolation, WARPS)
         filling("fill", self.fill)
-        installed(type(self).__name__, "cv2")
 
 
 def _center(center: Any, before: tuple[int, int]) -> tuple[float, float]:
@@ -62,7 +59,7 @@ def _center(center: Any, before: tuple[int, int]) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class RandomRotate(Warp, RandomMap):
+class RandomRotate(Warp, RandomMoves):
     """Turns a decoded image by a random angle: torchvision's `RandomRotation`.
 
     Args:
@@ -88,18 +85,14 @@ class RandomRotate(Warp, RandomMap):
     fill: Fill = 0
     key: Hashable = None
 
-    def __post_init__(self) -> None:
-        self._check_warp()
+    def _check(self) -> None:
+        super()._check()
         spread("degrees", self.degrees)
         true_or_false("expand", self.expand)
         _center(self.center, (1, 1))
 
-    def random_map(self, element: Any, rng: np.random.Generator) -> Any:
-        """The element with its image turned."""
+    def _move(self, before: Size, rng: np.random.Generator) -> Move:
         angle = uniform(rng, *spread("degrees", self.degrees))
-        return self._moved(element, lambda pixels: self._turned(pixels.shape[:2], angle))
-
-    def _turned(self, before: tuple[int, int], angle: float) -> Move:
         matrix = affine(_center(self.center, before), -angle, (0, 0), 1.0, (0, 0))
         after = before
         if self.expand:
@@ -118,7 +111,7 @@ def _whole(length: int, needed: float) -> int:
 
 
 @dataclass(frozen=True)
-class RandomAffine(Warp, RandomMap):
+class RandomAffine(Warp, RandomMoves):
     """Turns, moves, scales and shears a decoded image at random, in one interpolation.
 
     Args:
@@ -149,8 +142,8 @@ class RandomAffine(Warp, RandomMap):
     center: tuple[float, float] | None = None
     key: Hashable = None
 
-    def __post_init__(self) -> None:
-        self._check_warp()
+    def _check(self) -> None:
+        super()._check()
         spread("degrees", self.degrees)
         if self.translate is not None:
             for each in pair("translate", self.translate):
@@ -167,11 +160,7 @@ class RandomAffine(Warp, RandomMap):
         )
         return [spread("shear", each) for each in pairs]
 
-    def random_map(self, element: Any, rng: np.random.Generator) -> Any:
-        """The element with its image mapped."""
-        return self._moved(element, lambda pixels: self._mapped(pixels.shape[:2], rng))
-
-    def _mapped(self, before: tuple[int, int], rng: np.random.Generator) -> Move:
+    def _move(self, before: Size, rng: np.random.Generator) -> Move:
         angle = uniform(rng, *spread("degrees", self.degrees))
         most = np.multiply(self.translate or (0, 0), before[::-1]).tolist()
         x, y = (round(uniform(rng, -each, each)) if self.translate else 0 for each in most)
@@ -182,7 +171,7 @@ class RandomAffine(Warp, RandomMap):
 
 
 @dataclass(frozen=True)
-class RandomPerspective(Warp, RandomMap):
+class RandomPerspective(Warp, RandomMoves):
     """Looks at a decoded image from a random side: each corner moves inwards.
 
     Args:
@@ -207,16 +196,12 @@ class RandomPerspective(Warp, RandomMap):
     fill: Fill = 0
     key: Hashable = None
 
-    def __post_init__(self) -> None:
-        self._check_warp()
+    def _check(self) -> None:
+        super()._check()
         share("distortion_scale", self.distortion_scale)
         share("p", self.p)
 
-    def random_map(self, element: Any, rng: np.random.Generator) -> Any:
-        """The element with its image distorted or not."""
-        return self._moved(element, lambda pixels: self._distorted(pixels.shape[:2], rng))
-
-    def _distorted(self, before: tuple[int, int], rng: np.random.Generator) -> Move:
+    def _move(self, before: Size, rng: np.random.Generator) -> Move:
         import cv2
 
         height, width = before
@@ -224,9 +209,8 @@ class RandomPerspective(Warp, RandomMap):
             return unmoved(before)
         down = int(self.distortion_scale * (height // 2)) + 1
         right = int(self.distortion_scale * (width // 2)) + 1
-        inwards = rng.integers(
-            0, [(right, down)] * 4
-        )  # (4, 2) of each corner, clockwise from the upper left one
+        # (4, 2) of each corner, clockwise from the upper left one
+        inwards = rng.integers(0, [(right, down)] * 4)
         corners = np.array([(0, 0), (width - 1, 0), (width - 1, height - 1), (0, height - 1)])
         ends = np.abs(corners - inwards)
         matrix = cv2.getPerspectiveTransform(corners.astype(np.float32), ends.astype(np.float32))

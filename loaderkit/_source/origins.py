@@ -45,18 +45,9 @@ class Origins(NamedTuple):
         >>> Origins.of_documents(np.array([7])).stops
         array([-1])
         """
-        shape = documents.shape
-        nothing = np.full(shape, None, object)
-        usual = cls(
-            np.arange(documents.size),
-            nothing,
-            documents,
-            nothing,
-            nothing,
-            np.full(shape, -1),
-            np.zeros(shape, np.int64),
-            np.full(shape, -1),
-        )
+        nothing, unknown = np.full(documents.shape, None, object), np.full(documents.shape, -1)
+        which, starts = np.arange(documents.size), np.zeros(documents.shape, np.int64)
+        usual = cls(which, nothing, documents, nothing, nothing, unknown, starts, unknown)
         return usual._replace(**known)
 
     def in_files(self, names: Sequence[str], numbers: NDArray[Any], records: Int64Array) -> "Origins":
@@ -109,10 +100,9 @@ def origins_of(source: Any, record_keys: ArrayLike) -> Origins:
     >>> origins_of("abc", np.array([2, 0])).documents
     array([2, 0])
     """
-    own = own_member(source, "origins")
-    found: Origins = (
-        Origins.of_documents(np.asarray(record_keys, np.int64)) if own is None else own(record_keys)
-    )
+    if (own := own_member(source, "origins")) is None:
+        return Origins.of_documents(np.asarray(record_keys, np.int64))
+    found: Origins = own(record_keys)
     return found
 
 

@@ -33,14 +33,8 @@ def with_documents(record: dict[str, Any], decode: Callable[[Sequence[int]], str
     found: dict[str, Any] = {}
     told: set[str] = set()
     for name, value in record.items():
-        numbers, others = next(
-            (
-                (record[name + ids], (name + ids, name + places))
-                for ids, places in _LEAVES
-                if name + ids in record
-            ),
-            (None, ()),
-        )
+        others = next(((name + ids, name + places) for ids, places in _LEAVES if name + ids in record), ())
+        numbers = record[others[0]] if others else None
         if not isinstance(numbers, np.ndarray) or numbers.ndim != 1 or np.shape(value)[:1] != numbers.shape:
             found[name] = value
             continue

@@ -13,7 +13,7 @@ import os
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -189,32 +189,26 @@ def _decoder(name: str, encoding: str) -> Callable[[memoryview], Any]:
     kind, _, told = encoding.partition(":")
     if kind == "ndarray":
         dtype, _, shape = told.partition(":")
-        return _Array(dtype or None, tuple(map(int, shape.split(","))) if shape else None).decode
+        return partial(_array, dtype or None, tuple(map(int, shape.split(","))) if shape else None)
     if kind in _SCALARS:
         return lambda data: np.frombuffer(data, np.dtype(kind).newbyteorder("<"))[0]
     if kind not in _DECODERS:
-        pickled = (
-            "; its values could run any code: write it again with another encoding" if kind == "pkl" else ""
+        pickled = "; its values could run any code: write it again with another encoding"
+        raise ValueError(
+            f"the encoding {encoding!r} of the column {name!r}{pickled if kind == 'pkl' else ''}"
         )
-        raise ValueError(f"the encoding {encoding!r} of the column {name!r}{pickled}")
     return _DECODERS[kind]
 
 
-class _Array:
-    """Arrays, whose dtype and shape stand in the column's encoding or before the values."""
-
-    def __init__(self, dtype: str | None, shape: tuple[int, ...] | None) -> None:
-        self._dtype, self._shape = dtype, shape
-
-    def decode(self, data: memoryview) -> NDArray[Any]:
-        dtype, shape = self._dtype, self._shape
-        if dtype is None:
-            dtype, data = _DTYPES[data[0]], data[1:]
-        if shape is None:
-            dimensions, size = data[0] >> 2, 1 << data[0] % 4
-            behind = 1 + dimensions * size
-            shape, data = tuple(np.frombuffer(data[1:behind], f"<u{size}").tolist()), data[behind:]
-        return np.frombuffer(data, np.dtype(dtype).newbyteorder("<")).reshape(shape)
+def _array(dtype: str | None, shape: tuple[int, ...] | None, data: memoryview) -> NDArray[Any]:
+    """An array, whose dtype and shape stand in the column's encoding or before the values."""
+    if dtype is None:
+        dtype, data = _DTYPES[data[0]], data[1:]
+    if shape is None:
+        dimensions, size = data[0] >> 2, 1 << data[0] % 4
+        behind = 1 + dimensions * size
+        shape, data = tuple(np.frombuffer(data[1:behind], f"<u{size}").tolist()), data[behind:]
+    return np.frombuffer(data, np.dtype(dtype).newbyteorder("<")).reshape(shape)
 
 
 def _pixels(data: memoryview) -> NDArray[np.uint8]:
@@ -258,15 +252,13 @@ def _shards_of(
     if not (os.path.isdir(folder) or (is_remote(folder) and ".mds" not in folder.rpartition("/")[2])):
         return names, []
     path = f"{folder}/{_INDEX}"
-    with contextlib.closing(
-        ShardSet([os.path.abspath(path) if not is_remote(path) else path], storage_options).open()
-    ) as ranges:
+    whole = path if is_remote(path) else os.path.abspath(path)
+    with contextlib.closing(ShardSet([whole], storage_options).open()) as ranges:
         content = read_range(ranges, 0, 0, ranges.version(0).size)
     try:
         files = [(shard, _file_of(folder, shard)) for shard in json.loads(content)["shards"]]
-        return [f"{folder}/{file['basename']}" for _, file in files], [
-            (shard["samples"], file["bytes"]) for shard, file in files
-        ]
+        told = [(shard["samples"], file["bytes"]) for shard, file in files]
+        return [f"{folder}/{file['basename']}" for _, file in files], told
     except (ValueError, KeyError, TypeError) as error:
         raise DataFormatError(f"{redacted(path)}: expected the index of MDS shards, got {error}") from None
 
@@ -276,9 +268,8 @@ def _file_of(folder: str, shard: Mapping[str, Any]) -> Mapping[str, Any]:
         raise ValueError(f"a shard of the format {shard['format']!r}")
     plain: Mapping[str, Any] = shard["raw_data"]
     # Streaming unpacks shards beside those that it fetched.
-    if shard["zip_data"] is None or (
-        not is_remote(folder) and os.path.exists(f"{folder}/{plain['basename']}")
-    ):
+    there = not is_remote(folder) and os.path.exists(f"{folder}/{plain['basename']}")
+    if there or shard["zip_data"] is None:
         return plain
     program = str(shard["compression"]).partition(":")[0]
     if program not in ("zstd", "gz"):

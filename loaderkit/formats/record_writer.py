@@ -6,8 +6,6 @@ import os
 from contextlib import ExitStack
 from typing import Any, Self
 
-from loaderkit._storage.addresses import is_remote
-
 from ._writing.record_stream import encode, files_for
 from ._writing.shard_stream import SizedShards, name_shards, numbered_paths
 from ._writing.target import WriteTarget
@@ -41,8 +39,6 @@ def open_writer(
     (['train-000000.tar', 'train-000001.tar', 'train-000002.tar'], 5, {'cls': 4})
     """
     path = os.fspath(path)
-    if is_remote(path):
-        raise ValueError(f"path: expected a local path, got {path!r}; write there and copy the files")
     writing, is_file = format_for(path, format, quality)
     _, nbytes = checked_sizes(None, shard_bytes, is_file=is_file, shard_records=shard_records)
     target = WriteTarget(path, is_file=is_file, overwrite=overwrite, format_name=writing.name, worker_count=0)

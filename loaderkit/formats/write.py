@@ -84,29 +84,19 @@ def write(
             f"records: expected records, got the path {os.fspath(records)!r}; write lk.write(records, path)"
         )
     path = os.fspath(path)
-    if is_remote(path):
-        raise ValueError(f"path: expected a local path, got {path!r}; write there and copy the files")
     if on_record_error not in ("raise", "drop"):
         raise ValueError(f"on_record_error: expected 'raise' or 'drop', got {on_record_error!r}")
     writing, is_file = format_for(path, format, quality)
     shards, shard_bytes = checked_sizes(shards, shard_bytes, is_file=is_file, shard_records=shard_records)
-    target = WriteTarget(
-        path,
-        is_file=is_file,
-        overwrite=overwrite,
-        allow=allow,
-        format_name=writing.name,
-        worker_count=worker_count,
-    )
+    told: dict[str, Any] = {"format_name": writing.name, "worker_count": worker_count}
+    target = WriteTarget(path, is_file=is_file, overwrite=overwrite, allow=allow, **told)
     source = source_or_none(records)
     drop = on_record_error == "drop"
     if drop:
         check_list(list_path(path))
-    asked = (
-        None
-        if source is None
-        else asked_for(source, writing.name, shards, shard_bytes, version, shard_records)
-    )
+    asked = None
+    if source is not None:
+        asked = asked_for(source, writing.name, shards, shard_bytes, version, shard_records)
     if source is not None and shards is not None and shards > 1:
         if read_options is not None:
             raise ValueError(
@@ -163,6 +153,8 @@ def format_for(path: str, name: str | None, quality: int | None) -> tuple[WriteF
     >>> form.name, is_file
     ('webdataset', False)
     """
+    if is_remote(path):
+        raise ValueError(f"path: expected a local path, got {path!r}; write there and copy the files")
     if names_several(os.path.basename(path)):
         raise ValueError(
             f"path: expected a file, a folder or a name with %06d, got {path!r}, which names several files to read; "

@@ -128,15 +128,13 @@ class Pack(Window):
         for one in features:
             for _, name in one.by_token:
                 _check_values(columns[one.name], columns[name], name)
+        each = [*enumerate(elements)]
         numbers = {
-            name: np.array(
-                [document_value(element, name, place, _described) for place, element in enumerate(elements)]
-            )
+            name: np.array([document_value(one, name, place, _described) for place, one in each])
             for name in self.per_document
         }
-        lengths = np.array(
-            [list(map(len, columns[name])) for name in names], np.int64
-        ).T  # (elements, features)
+        # Of elements and features.
+        lengths = np.array([list(map(len, columns[name])) for name in names], np.int64).T
         if isinstance(self.length, Mapping):
             row = tuple(self.length[name] for name in names)
         else:

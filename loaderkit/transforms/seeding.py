@@ -41,9 +41,8 @@ class SeededCall:
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self.function = function
         self._called = False
-        self._own: list[_Generator] | None = (
-            None  # found in each process, since it isn't the function's copy's
-        )
+        # Found in each process, since it isn't the function's copy's.
+        self._own: list[_Generator] | None = None
 
     @property
     def own(self) -> list[_Generator]:
@@ -176,9 +175,8 @@ def _generator_of(value: Any) -> _Generator | None:
         )
     if isinstance(value, random.SystemRandom) or value is _GLOBAL:
         return None
-    if all(
-        hasattr(kind, name) for name in ("getstate", "setstate", "seed")
-    ):  # random.Random, and what is like it
+    if all(hasattr(kind, name) for name in ("getstate", "setstate", "seed")):
+        # random.Random, and what is like it
         return _Generator(value.getstate, value.setstate, lambda one, two: value.seed(one << 32 | two))
     return None
 

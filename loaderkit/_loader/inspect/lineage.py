@@ -150,9 +150,8 @@ class Lineage:
                 "until: expected a step, as the stream has no end, got None; say up to which to look"
             )
         _, keys = records_with(self.source, wanted.astype(np.int64), of.name)
-        found = self.pieces_of(
-            keys, self.plan.reads(self._position, at_least("start", start, 0), until, strict=False)
-        )
+        parts = self.plan.reads(self._position, at_least("start", start, 0), until, strict=False)
+        found = self.pieces_of(keys, parts)
         return found.take((found.corpus == of.name) & np.isin(found.document, wanted))
 
     def seen(self, step: int, path: str) -> dict[str | None, range]:
@@ -186,11 +185,6 @@ class Lineage:
         last = np.full(keys.shape, -1)
         np.maximum.at(last, which, reads.steps[at])
         return np.bincount(which, minlength=len(keys)), last
-
-    @property
-    def leaves_out(self) -> bool:
-        """Whether documents are left out of records that have them."""
-        return isinstance(self.source, StagedDataSource)
 
     def pieces_of(self, keys: Int64Array, parts: Sequence[WholeSteps | StepReads]) -> Documents:
         """What some of the steps read of the records with keys."""
@@ -259,9 +253,7 @@ class Lineage:
                 )
             found.update(origins.documents[here & (origins.ids == id_)].tolist())
         if not found:
-            raise LookupError(
-                f"id: expected one that a document of the source has, got {id_!r}; give its key="
-            )
+            raise LookupError(f"id: expected one that a document of the source has, got {id_!r}; give key=")
         return np.array(sorted(found), np.int64)
 
 
@@ -294,8 +286,7 @@ class _Counter:
         """How often pieces of each were read, how many pieces it has, and the last step that read one, -1 for none."""
         which, keys = records_with(self._source, documents, corpus.name)
         pieces = np.bincount(which, minlength=len(documents))
-        if self._lineage.leaves_out:
-            # A row that was read may lack the document.
+        if isinstance(self._source, StagedDataSource):  # a row that was read may lack the document
             found = self._lineage.pieces_of(keys, self._parts)
             found = found.take((found.corpus == corpus.name) & np.isin(found.document, documents))
             at, latest = found.document - documents[0], np.full(len(documents), -1)

@@ -182,9 +182,8 @@ class Executor(abc.ABC):
             self._dispatcher.open(number, scheduler)
             self._streams.add(number)
             self._blocked[number] = blocked = Blocked()
-            stream = Stream(
-                self, number, blocked
-            )  # still poisoned: an interrupt here would leave it open for good
+            # Still poisoned: an interrupt here would leave it open for good.
+            stream = Stream(self, number, blocked)
             self.poisoned = False
             return stream
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._base.extras import missing_library
+from loaderkit._base.system.optional_library import library
 from loaderkit._codecs.checksums import span_checksums
 from loaderkit._codecs.scan import Malformed, ReadAt, ShardScan, TextBlocks, compressed_by
 
@@ -33,14 +33,8 @@ _AGAIN = "copy the file again"
 
 def zstd_library() -> Any:
     """Python's module for zstd, or its copy for older versions; an ImportError that names the extra without it."""
-    try:
-        if sys.version_info >= (3, 14):
-            from compression import zstd
-        else:
-            from backports import zstd
-    except ImportError as error:
-        raise missing_library("files compressed by zstd need", "backports.zstd", "compressed") from error
-    return zstd
+    module = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+    return library(module, "files compressed by zstd need", "compressed", package="backports.zstd")
 
 
 class _GzipMember:
@@ -70,8 +64,8 @@ def _opened(begin: bytes, at: int) -> tuple[Any, tuple[type[Exception], ...]]:
     """What unpacks a frame or a member that begins so at a byte, and its errors; Malformed for other bytes."""
     program = compressed_by(begin)
     if program == "zstd":
-        library = zstd_library()
-        return library.ZstdDecompressor(), (library.ZstdError,)
+        zstd = zstd_library()
+        return zstd.ZstdDecompressor(), (zstd.ZstdError,)
     if program == "gzip":
         return _GzipMember(), (zlib.error,)
     problem = f"expected a frame of zstd, a member of gzip or the end of the file, got {begin!r}"

@@ -103,12 +103,8 @@ def _pixels(value: Any) -> Any:
             raise ValueError(f"expected floats from 0 to 1, got {value.min()} to {value.max()}")
         value = np.rint(value * 255).astype(np.uint8)
     channels = value.shape[2:]
-    if (
-        value.dtype != np.uint8
-        or not value.size
-        or value.ndim not in (2, 3)
-        or channels not in ((), (1,), (3,), (4,))
-    ):
+    fits = value.ndim in (2, 3) and channels in ((), (1,), (3,), (4,))
+    if not fits or not value.size or value.dtype != np.uint8:
         raise ValueError(
             f"expected a picture (height, width) or (height, width, 1, 3 or 4) of uint8 or floats, got {value.dtype} "
             f"{value.shape}"
@@ -116,14 +112,11 @@ def _pixels(value: Any) -> Any:
     return np.ascontiguousarray(value[:, :, 0] if channels == (1,) else value)
 
 
-def _encoded_json(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-
-
+_JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 # Extensions, what their values are, in words, and how they are encoded.
 _KINDS: tuple[tuple[str, type | UnionType, str, Callable[[Any], bytes]], ...] = (
     ("npy", np.ndarray | np.generic, "a numpy array", lambda value: encoded_array(np.asarray(value))),
-    ("json jsn", object, "any value", _encoded_json),
+    ("json jsn", object, "any value", lambda value: _JSON.encode(value).encode()),
     ("cls cls2 class count index inx id", int | np.integer, "an int", lambda value: b"%d" % value),
     ("txt text transcript", str, "a str", str.encode),
 )

@@ -40,7 +40,10 @@ def open_integers(
         array: NDArray[Any] = np.asanyarray(given)
         if array.ndim == 1 and not array.size and not isinstance(given, np.ndarray):
             array = array.astype(np.int64)  # numpy takes an empty list for floats
-        return [_checked(name, array)]
+        if isinstance(array, np.ma.MaskedArray):
+            raise TypeError(f"{name}: expected integers in one dimension, got a masked array")
+        _check_kind(name, array.dtype, array.shape)
+        return [array]
     check_storage_options(access.storage_options)
     paths = named_files(name, given, access.storage_options)
     bare = None if has_head else _bare_dtype(name, paths[0], dtype)
@@ -134,13 +137,6 @@ def _mapped(name: str, path: str, bare: np.dtype[Any] | None) -> NDArray[Any]:
         begin, shape, dtype = place_of_integers(path, size, file.read(HEAD_BYTES), bare)
     _check_kind(name, dtype, shape)
     return mapped_numbers(path, dtype, begin, shape[0])
-
-
-def _checked(name: str, array: NDArray[Any]) -> NDArray[Any]:
-    if isinstance(array, np.ma.MaskedArray):
-        raise TypeError(f"{name}: expected integers in one dimension, got a masked array")
-    _check_kind(name, array.dtype, array.shape)
-    return array
 
 
 def _check_kind(name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:

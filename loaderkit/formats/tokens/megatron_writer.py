@@ -1,7 +1,6 @@
 """Megatron's pair of files is written: PREFIX.idx, and PREFIX.bin with the tokens."""
 
 from array import array
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,17 +12,6 @@ from .megatron import CODES, megatron_head
 from .writer import TokenDocument
 
 _MOST_TOKENS = (1 << 31) - 1  # of a document
-
-
-@dataclass(frozen=True, slots=True)
-class MegatronDocument:
-    """A `RecordEncoder` for dicts of one array of integers in one dimension."""
-
-    document: TokenDocument
-
-    def encode(self, record: Any, number: int) -> Any:
-        """The bytes of the tokens; ValueError for another dtype than the first record has."""
-        return self.document.encode(record, number)
 
 
 class MegatronShardWriter(ByteFile):
@@ -79,9 +67,9 @@ class MegatronWriting:
             raise TypeError(
                 f"record: expected tokens of {', '.join(names)} or {last}, got {dtype.name}; convert them by a Map"
             )
-        return MegatronDocument(document)
+        return document
 
     def open(self, path: str, encoder: RecordEncoder) -> ShardWriter:
         """A writer of two new files."""
-        assert isinstance(encoder, MegatronDocument)
-        return MegatronShardWriter(path, encoder.document.dtype)
+        assert isinstance(encoder, TokenDocument)
+        return MegatronShardWriter(path, encoder.dtype)

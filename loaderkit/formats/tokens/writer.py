@@ -182,11 +182,8 @@ class TokenShardWriter(ByteFile):
             places.append(ColumnPlace(column.name, column.per, column.dtype, begin, count, places_of))
             file.close()
         of_columns = np.concatenate(checksums) if checksums else None
-        self._file.write(
-            token_file_rest(
-                offsets, self._feature, end, self._dtype, self._checksums.values(), places, of_columns
-            )
-        )
+        told = self._dtype, self._checksums.values(), places, of_columns
+        self._file.write(token_file_rest(offsets, self._feature, end, *told))
         self._file.seek(0)
         self._file.write(token_file_head(self._dtype, tokens))
         super().close()
@@ -240,8 +237,5 @@ class TokensWriting:
 
 
 def _shown(value: Any) -> str:
-    return (
-        f"{value.dtype} of shape {value.shape}"
-        if isinstance(value, np.ndarray)
-        else f"a {type(value).__name__}"
-    )
+    is_array = isinstance(value, np.ndarray)
+    return f"{value.dtype} of shape {value.shape}" if is_array else f"a {type(value).__name__}"

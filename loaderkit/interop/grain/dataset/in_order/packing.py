@@ -150,9 +150,8 @@ class _PackIterator(GroupIterator):
 
     def _forget(self) -> None:
         self._filling: _Window | None = None  # which documents are put into
-        self._leaves: list[
-            tuple[str, Any]
-        ] = []  # of a whole window's rows, by name; none where it isn't made
+        # Of a whole window's rows, by name; none where it isn't made.
+        self._leaves: list[tuple[str, Any]] = []
         self._order: Sequence[int] = ()  # in which its rows are given
         self._after = self._before  # the state after the last document of the whole window
 

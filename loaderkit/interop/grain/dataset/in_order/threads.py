@@ -22,9 +22,8 @@ class _Thread:
     def __init__(self, parent: Any, most: int) -> None:
         self._parent = parent
         self._room = threading.Semaphore(most)
-        self._made = queue.SimpleQueue[
-            tuple[Any, State, Exception | None]
-        ]()  # element, state behind it, or an error
+        # Element, state behind it, or an error.
+        self._made = queue.SimpleQueue[tuple[Any, State, Exception | None]]()
         self._stopped = False
         self._thread = threading.Thread(target=self._run, daemon=True, name="loaderkit-in-order")
         self._thread.start()

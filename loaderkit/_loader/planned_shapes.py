@@ -126,17 +126,10 @@ def _check_group(plan: SeekablePlan, number: int, name: str, group: int) -> None
     sizes = sorted({batching.rows} if known is None else {*known.sizes})
     left = 0 if plan.stop is None else (plan.stop - plan.start) % batching.rows
     cut = batching.remainder == "keep" and count > 1 and (known is not None or left % each > 0)
-    between = plan.operations[plan.last_batch + 1 : number]
-    if (
-        not batching.batched
-        or batching.inner
-        or plan.last_batch > number
-        or not all(op.group for op in between)
-    ):
-        expected, got = (
-            f"{name} directly behind the only Batch",
-            f"it as operations[{number}]; write [..., lk.Batch(n), {name}(...)] without batch_size=",
-        )
+    behind = all(op.group for op in plan.operations[plan.last_batch + 1 : number])
+    if not behind or not batching.batched or batching.inner or plan.last_batch > number:
+        expected = f"{name} directly behind the only Batch"
+        got = f"it as operations[{number}]; write [..., lk.Batch(n), {name}(...)] without batch_size="
     elif plan.row_changing:
         changes = [op.shown for op in plan.operations if op.changes_rows]
         expected = f"none that changes the number of rows with {name}"

@@ -97,31 +97,21 @@ def _made(sampler: Sampler, stages: Sequence[ExclusionStage], listed_by: ListedB
     if not stages:
         return sampler
     mixed = sampler.components if isinstance(sampler, MixedSampler) else {"": sampler}
-    named = [name for name in stages[-1].begins if name in mixed]
-    made = {
-        name: ExcludingSampler(
-            mixed[name],
-            [
-                (
-                    stage.begins[name],
-                    partial(listed_by, name, stage.lists[name]) if name in stage.lists else _nothing,
-                )
-                for stage in stages
-                if name in stage.begins
-            ],
-        )
-        for name in named
-    }
+    made: dict[str, ExcludingSampler] = {}
+    for name in filter(mixed.__contains__, stages[-1].begins):
+        begun = [stage for stage in stages if name in stage.begins]
+        lists = [
+            partial(listed_by, name, each.lists[name]) if name in each.lists else _nothing for each in begun
+        ]
+        made[name] = ExcludingSampler(mixed[name], [*zip((each.begins[name] for each in begun), lists)])
     if not isinstance(sampler, MixedSampler):
         return made[""]
     # A component isn't read to its end before a stage at which it had records left.
-    unread = {
-        name: max(
-            (s.first_index for s in stages if name in s.begins and not each.ends_at(s.begins[name])),
-            default=0,
-        )
-        for name, each in made.items()
-    }
+    unread = dict.fromkeys(made, 0)
+    for stage in stages:
+        for name, begin in stage.begins.items():
+            if name in made and not made[name].ends_at(begin):
+                unread[name] = stage.first_index
     return sampler.with_components(made, unread)
 
 

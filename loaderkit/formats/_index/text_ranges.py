@@ -154,9 +154,8 @@ class TextRanges(RangeReader):
                 missing.append(key)
         if missing:
             shards = np.array([shard for shard, _ in missing])
-            begins, ends = np.array(
-                [self._table(shard).bits[block : block + 2] for shard, block in missing]
-            ).T
+            bits = [self._table(shard).bits[block : block + 2] for shard, block in missing]
+            begins, ends = np.array(bits).T
             for place, data in self._ranges.read_as_they_come(shards, begins // 8, -(-ends // 8)):
                 yield missing[place], self._unpack(missing[place], data)
 

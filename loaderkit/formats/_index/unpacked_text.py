@@ -186,16 +186,13 @@ class UnpackedText:
         if not parts:
             none = np.zeros(1, np.int64)
             return TextBlocks(none, none, none[:0], _NO_WINDOWS)
-        windows = np.concatenate([windows for _, _, windows in parts])
-        has_window = np.repeat([len(windows) > 0 for *_, windows in parts], [len(bits) for bits, *_ in parts])
+        bits, places, windows = zip(*parts)
+        has_window = np.repeat([len(each) > 0 for each in windows], [*map(len, bits)])
         return TextBlocks(
-            np.append(np.concatenate([bits for bits, _, _ in parts]), 8 * ends[-1]),
-            np.append(
-                np.concatenate([places + text for (_, places, _), text in zip(parts, texts.tolist())]),
-                self.end,
-            ),
+            np.append(np.concatenate(bits), 8 * ends[-1]),
+            np.append(np.concatenate([*map(np.add, places, texts.tolist())]), self.end),
             np.where(has_window, np.cumsum(has_window) - 1, -1),
-            windows,
+            np.concatenate(windows),
         )
 
 

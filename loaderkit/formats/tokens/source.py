@@ -278,18 +278,15 @@ class TokenDataSource(HasCard):
 
         It is exact, as `checksums`, where the file has those of its blocks.
         """
+        columns = {name: str(dtype) for name, (_, dtype) in self.columns.items()}
+        told = {"columns": columns, "checksums": self._digest}
         return {
             "type": "TokenDataSource",
             "records": len(self),
             "tokens": [self.dtype.str, len(self._tokens)],
             "feature": self.feature,
             "content": self._content_hash(),
-            **(
-                {"columns": {name: str(dtype) for name, (_, dtype) in self.columns.items()}}
-                if self._columns
-                else {}
-            ),
-            **({} if self._digest is None else {"checksums": self._digest}),
+            **{name: value for name, value in told.items() if value},
         }
 
     def _content_hash(self) -> str:

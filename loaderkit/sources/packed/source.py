@@ -96,20 +96,14 @@ class PackedDataSource(CallAdvice, OriginsBelow, HasCard):
         self._source, self._plan, self._pad = source, plan, pad
         self._excluded: SharedColumns | None = None  # documents that rows lack, ascending
         named = _features_of(source, plan, feature)
-        leaves = row_leaves(
-            named,
-            names=names,
-            mask=mask,
-            targets=targets,
-            loss=loss,
-            columns=columns,
-            per_document=per_document,
-        )
+        given: dict[str, Any] = {"targets": targets, "loss": loss}
+        given |= {"columns": columns, "per_document": per_document}
+        leaves = row_leaves(named, names=names, mask=mask, **given)
         self._features = tuple(_packed(plan, each) for each in leaves)
         self._leaves = tuple(name for each in leaves for name in each.all)
         self._documents = DocumentReader(source, self._features, across=targets == "document")
-        given = {"targets": targets, "loss": loss, "columns": [*columns], "per_document": [*per_document]}
-        self._told = {name: value for name, value in given.items() if value and value is not True}
+        told = {**given, "columns": [*columns], "per_document": [*per_document]}
+        self._told = {name: value for name, value in told.items() if value and value is not True}
         self._tokens: Any = None
         if has_tokens(source):
             known = getattr(source, "columns", None)

@@ -92,13 +92,19 @@ raise SystemExit(main(["demo"]))
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["nonsense"], ["demo", "--epochs", "few"], ["demo", "--epochs", "3"]]
+    ("arguments", "said"),
+    [
+        ([], "--help"),
+        (["nonsense"], "--help"),
+        (["demo", "--epochs", "few"], "--help"),
+        (["demo", "--epochs", "3"], "expected 4 or more"),
+    ],
 )
-def test_a_wrong_command_says_what_is_known(arguments):
-    """One line on stderr, which names --help, and exit status 2."""
+def test_a_wrong_command_says_what_is_known(arguments, said):
+    """One line on stderr, which names --help or what is expected, and exit status 2."""
     shown = run(*arguments)
     assert shown.returncode == 2
-    assert shown.stderr.startswith("loaderkit") and "--help" in shown.stderr
+    assert shown.stderr.startswith("loaderkit") and said in shown.stderr
     assert shown.stderr.count("\n") == 1
 
 

@@ -168,7 +168,11 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         "[a:b:c]: expected one or more to be left, got none of 12",
     ),
     "select nothing": (lambda: ds.select([]), ValueError, ".select(): expected one or more"),
-    "select what isn't there": (lambda: ds.select([12]), IndexError, "expected an int from -12 to 11, got 12"),
+    "select what isn't there": (
+        lambda: ds.select([12]),
+        IndexError,
+        "expected an int from -12 to 11, got 12",
+    ),
     "shard beyond": (lambda: ds.shard(3, 3), ValueError, "shard_index: expected an int from 0 to 2, got 3"),
     "skip a whole stream": (
         lambda: ds.repeat(2).skip(24),

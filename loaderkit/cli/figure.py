@@ -140,7 +140,9 @@ def show(
     most = at_least("number", number, 0)
     total, records, places = _records(batch, most)
     given = {"image": image, "label": label, "boxes": boxes, "mask": mask}
-    chosen = {role: _name(role, leaf_at(places, key)) for role, key in given.items() if key is not None}
+    chosen: dict[str, Any] = {
+        role: _name(role, leaf_at(places, key)) for role, key in given.items() if key is not None
+    }
     picture = chosen.pop("image", None)
     if tokenizer is not None and not callable(getattr(tokenizer, "decode", None)):
         raise TypeError(f"tokenizer: expected one with a method decode(ids), or None, got {tokenizer!r:.80}")

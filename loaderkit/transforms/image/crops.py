@@ -10,11 +10,11 @@ import numpy as np
 from loaderkit._base.numbers import true_or_false
 from loaderkit.transforms.base import Map, RandomMap
 
-from .arguments import choice, finite, installed, interval, size_pair
+from .arguments import choice, finite, interval, size_pair
 from .decode import check_decoder
 from .decoders import Pixels, as_bytes, decode_jpeg, decode_other
 from .header import read_header
-from .move import Move, scaled
+from .move import Move, Size, scaled
 from .region import Region, central_region, random_region, reduction, turn_of
 from .resample import INTERPOLATIONS, averaged, resized
 from .targets import Targets
@@ -147,21 +147,18 @@ class RandomResizedCrop(Targets, RandomMap):
     interpolation: str = "linear"
     key: Hashable = None
 
-    def __post_init__(self) -> None:
-        self._check_places()
+    def _check(self) -> None:
         size_pair("size", self.size)
         interval("scale", self.scale, most=1.0)
         interval("ratio", self.ratio, most=inf)
         choice("interpolation", self.interpolation, INTERPOLATIONS)
-        installed("RandomResizedCrop", "cv2")
 
     def random_map(self, element: Any, rng: np.random.Generator) -> Any:
         """The element with a random part of its image."""
 
-        def move(pixels: Pixels) -> Move:
-            height, width = pixels.shape[:2]
-            part = random_region(height, width, scale=self.scale, ratio=self.ratio, rng=rng)
-            return scaled((height, width), size_pair("size", self.size), self.interpolation, part)
+        def move(size: Size) -> Move:
+            part = random_region(*size, scale=self.scale, ratio=self.ratio, rng=rng)
+            return scaled(size, size_pair("size", self.size), self.interpolation, part)
 
         return self._moved(element, move)
 

@@ -47,7 +47,8 @@ class Targets(OfImage):
         keypoints: arrays (..., 2) of x, y; those outside the picture stay.
         labels: leaves with an entry for each box, left out as the boxes are.
 
-    >>> Targets(boxes="boxes").boxes
+    >>> from loaderkit.transforms.image import Resize
+    >>> Resize(8, key="image", boxes="boxes").boxes
     'boxes'
     """
 

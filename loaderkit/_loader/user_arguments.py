@@ -17,7 +17,7 @@ from loaderkit._runtime.remote.remote_workers import RemoteWorkers
 from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit.samplers import Sampler
 from loaderkit.samplers.protocol import length_of, min_records_of, num_records_of, random_parts_of, seed_of
-from loaderkit.samplers.spans import SpanSampler, epoch_lengths_of
+from loaderkit.samplers.spans import epoch_lengths_of, has_spans
 from loaderkit.sources.random_reads import check_random_reads
 from loaderkit.transforms.base import draws, operation_name, seeds
 from loaderkit.transforms.shape import shape_of
@@ -116,7 +116,7 @@ def checked_sampler(sampler: Any, source: Any) -> Sampler:
         raise ValueError(f"sampler: expected one with indices, got {type(sampler).__qualname__} of length 0")
     check_parts(sampler, source)
     spans = epoch_lengths_of(source)
-    mixes = getattr(sampler, "shuffle", False) and not isinstance(sampler, SpanSampler)
+    mixes = getattr(sampler, "shuffle", False) and not has_spans(sampler)
     if mixes and spans is not None and len(spans) > 1:
         warnings.warn(
             f"sampler: {type(sampler).__qualname__} mixes the rows of all {len(spans)} epochs that were packed; write "

@@ -106,6 +106,15 @@ class SpanSampler(EpochSampler):
         return places
 
 
+def has_spans(sampler: Sampler) -> bool:
+    """Whether a sampler is of spans.
+
+    >>> has_spans(SpanSampler([4, 3])), has_spans(IndexSampler(7))
+    (True, False)
+    """
+    return isinstance(sampler, SpanSampler)
+
+
 def spans_begun(sampler: Sampler, index: int) -> int | None:
     """How many spans the indices before one have begun; None in a later epoch, and for a sampler that has no spans.
 

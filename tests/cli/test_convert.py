@@ -102,7 +102,9 @@ def test_an_archive_packed_by_gzip(loaderkit, archive, tmp_path):
         (tmp_path / f"{number}.tgz").write_bytes(data)
         ran = loaderkit("convert", f"{number}.tgz", "d.tar")
         assert ran.status == 3, ran.err
-        why = ("the archive is truncated", "expected data compressed by gzip")[number]
+        why = (
+            "expected the rest of a frame or a member, got " + ("the end of the file", "other bytes")[number]
+        )
         assert re.search(rf"{number}\.tgz: at byte \d+.*: {why}", ran.err), ran.err
     assert not os.path.exists("d.tar")
 

@@ -342,6 +342,7 @@ OWN: dict[str, tuple[Any, list[Any]]] = {
     "DecodeCenterCrop": (image.DecodeCenterCrop(16, **KEY), JPEGS),
     "DecodeRandomResizedCrop": (image.DecodeRandomResizedCrop(16, **KEY), JPEGS),
     "Resize": (image.Resize(8, **KEY), PIXELS),
+    "RandomResizedCrop": (image.RandomResizedCrop(8, **KEY), PIXELS),
     "RandomCrop": (image.RandomCrop(padding=2, **KEY), PIXELS),
     "RandomFlip": (image.RandomFlip(**KEY), PIXELS),
     "CenterCrop": (image.CenterCrop(8, **KEY), PIXELS),

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from loaderkit._plan.seekable_plan import SeekablePlan, is_staged
-from loaderkit.samplers.spans import SpanSampler, spans_begun
+from loaderkit.samplers.spans import has_spans, spans_begun
 
 from .components import Fingerprint
 from .exclusions import restored_exclusions
@@ -30,8 +30,7 @@ def of_begun(saved: State, plan: SeekablePlan) -> tuple[State, Fingerprint, Fing
     """
     begun: int | dict[str, int] | None = None
     base = plan.sampler if plan.exclusions is None else plan.exclusions.sampler
-    samplers = base.components.values() if is_staged(base) else [base]
-    if any(isinstance(each, SpanSampler) for each in samplers):
+    if any(map(has_spans, base.components.values() if is_staged(base) else [base])):
         with contextlib.suppress(Exception):  # a state of another stream, which is refused
             begun = _begun_of_each(plan, saved)
     pairs = (saved.sampler, saved.source, plan.sampler_fingerprint, plan.source_fingerprint)

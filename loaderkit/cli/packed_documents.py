@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from loaderkit._order.groups import groups
+
 # What follows a leaf's name where rows say which document has each token, and its place there: ours, and MaxText's.
 _LEAVES = (("_segment_ids", "_positions"), ("_segmentation", "_position"))
 
@@ -39,8 +41,9 @@ def with_documents(record: dict[str, Any], decode: Callable[[Sequence[int]], str
             found[name] = value
             continue
         told.update(others)
-        for number in np.unique(numbers[numbers > 0]).tolist():
-            tokens = value[numbers == number]
-            found[f"{name} of document {number}"] = tokens if decode is None else decode(tokens.tolist())
+        for number, places in groups(numbers):
+            if number > 0:
+                tokens = value[places]
+                found[f"{name} of document {number}"] = tokens if decode is None else decode(tokens.tolist())
         found[f"{name} of padding"] = int(np.count_nonzero(numbers == 0))
     return {name: value for name, value in found.items() if name not in told}

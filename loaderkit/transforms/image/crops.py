@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -71,8 +72,23 @@ class _Crop(Targets):
         return turn.upright(resized(pixels, turn.swapped(size), self.interpolation)), move
 
 
+class _RandomPart(Targets):
+    """A part of a picture that is drawn as by torchvision's `RandomResizedCrop`."""
+
+    scale: tuple[float, float]
+    ratio: tuple[float, float]
+
+    def _check(self) -> None:
+        super()._check()
+        interval("scale", self.scale, most=1.0)
+        interval("ratio", self.ratio, most=inf)
+
+    def _part(self, height: int, width: int, *, rng: np.random.Generator) -> Region:
+        return random_region(height, width, scale=self.scale, ratio=self.ratio, rng=rng)
+
+
 @dataclass(frozen=True)
-class DecodeRandomResizedCrop(_Crop, RandomMap):
+class DecodeRandomResizedCrop(_RandomPart, _Crop, RandomMap):
     """Decodes a random part of a picture and resizes it: bytes become uint8 (height, width, 3), RGB.
 
     The part is drawn as by torchvision's `RandomResizedCrop`: ten tries of an area and an aspect ratio, then the
@@ -110,22 +126,13 @@ class DecodeRandomResizedCrop(_Crop, RandomMap):
     reduced: bool = True
     upright: bool = True
 
-    def _check(self) -> None:
-        super()._check()
-        interval("scale", self.scale, most=1.0)
-        interval("ratio", self.ratio, most=inf)
-
     def random_map(self, element: Any, rng: np.random.Generator) -> Any:
         """The element with a random part of its picture."""
-
-        def choose(height: int, width: int) -> Region:
-            return random_region(height, width, scale=self.scale, ratio=self.ratio, rng=rng)
-
-        return self._changed(element, lambda data: self._cropped(data, choose))
+        return self._changed(element, lambda data: self._cropped(data, partial(self._part, rng=rng)))
 
 
 @dataclass(frozen=True)
-class RandomResizedCrop(Targets, RandomMap):
+class RandomResizedCrop(_RandomPart, RandomMap):
     """A random part of a decoded image, resized; the dtype stays.
 
     The part is the one that `DecodeRandomResizedCrop` draws, which is faster for pictures that aren't decoded yet.
@@ -148,17 +155,15 @@ class RandomResizedCrop(Targets, RandomMap):
     key: Hashable = None
 
     def _check(self) -> None:
+        super()._check()
         size_pair("size", self.size)
-        interval("scale", self.scale, most=1.0)
-        interval("ratio", self.ratio, most=inf)
         choice("interpolation", self.interpolation, INTERPOLATIONS)
 
     def random_map(self, element: Any, rng: np.random.Generator) -> Any:
         """The element with a random part of its image."""
 
         def move(size: Size) -> Move:
-            part = random_region(*size, scale=self.scale, ratio=self.ratio, rng=rng)
-            return scaled(size, size_pair("size", self.size), self.interpolation, part)
+            return scaled(size, size_pair("size", self.size), self.interpolation, self._part(*size, rng=rng))
 
         return self._moved(element, move)
 

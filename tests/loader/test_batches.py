@@ -144,6 +144,13 @@ def test_any_tree(make, running):
             assert difference(batch, stacked(group)) is None
 
 
+def test_batches_whose_dicts_have_another_order_of_keys_keep_their_values():
+    """A worker writes the leaves where the trainer reads them, whichever orders of the keys it was told before."""
+    rows = [{"z": k, "a": -k} if k // 4 % 2 else {"a": -k, "z": k} for k in range(96)]
+    found = batches_of(rows, 4, Running(2, "process", task_rows=2))
+    assert difference(found, [stacked(rows[k : k + 4]) for k in range(0, 96, 4)]) is None
+
+
 @pytest.mark.parametrize("running", [Running(), Running(2), IN_A_PROCESS], ids=str)
 def test_batches_can_be_written_and_kept(running):
     """A batch is the user's: writable, and never overwritten by a later one."""

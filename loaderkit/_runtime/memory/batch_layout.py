@@ -6,7 +6,9 @@ checksum in row `first` of the table, and the reader of the rows compares.
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -19,7 +21,8 @@ ALIGNMENT = 64  # bytes: a cache line, and what JAX needs to take over an array 
 _SEAL = np.dtype(np.uint32)
 
 
-class BatchLayout(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class BatchLayout:
     """The layout of batches with rows of `spec`.
 
     Args:
@@ -30,7 +33,18 @@ class BatchLayout(NamedTuple):
     spec: RowSpec
     verify: bool = False
 
-    @property
+    def __eq__(self, other: object) -> bool:
+        # Structures are equal in any order of a dict's keys, but that is the order of the leaves here.
+        return self is other or (
+            isinstance(other, BatchLayout)
+            and (self.spec, self.verify) == (other.spec, other.verify)
+            and self.spec.structure.same_order(other.spec.structure)
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.spec)
+
+    @cached_property
     def row_nbytes(self) -> list[int]:
         """The bytes of one row in each leaf."""
         return [math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in self.spec.leaves]

@@ -54,10 +54,15 @@ def bare(name: str = "bare loop", **options: Any) -> Contender:
     return Contender(name, "bare", options=options)
 
 
-def bare_parallel(workers: int, kind: str) -> Contender:
-    """The same loop, independently in several processes or threads; each drops the rows that it makes."""
+def bare_parallel(workers: int, kind: str, *, buffers: int = 0) -> Contender:
+    """The same loop, independently in several processes or threads; each drops the rows that it makes.
+
+    Args:
+        buffers: in each, which its batches are written to in turn; 0: each batch is a new array.
+    """
     plural = {"process": "processes", "thread": "threads"}[kind]
-    return Contender(f"bare loop, {workers} {plural}", "bare", workers, kind)
+    each = f", {buffers} buffer{'s' * (buffers > 1)} each" if buffers else ""
+    return Contender(f"bare loop, {workers} {plural}{each}", "bare", workers, kind, {"buffers": buffers})
 
 
 def ours(workers: int = 0, kind: str = "process", *, label: str = "", **options: Any) -> Contender:

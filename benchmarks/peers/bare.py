@@ -136,12 +136,12 @@ def one_generator(seed: int) -> Callable[[int], np.random.Generator]:
     return at
 
 
-def stacked(rows: list[Any]) -> Any:
-    """np.stack of each leaf; bytes stay a list."""
+def stacked(rows: list[Any], out: Any = None) -> Any:
+    """np.stack of each leaf, into those of an earlier batch if one is given; bytes stay a list."""
     first = rows[0]
     if isinstance(first, dict):
-        return {name: stacked([row[name] for row in rows]) for name in first}
-    return rows if isinstance(first, bytes) else np.stack(rows)
+        return {name: stacked([row[name] for row in rows], out and out[name]) for name in first}
+    return rows if isinstance(first, bytes) else np.stack(rows, out=out)
 
 
 def sharply_stacked(rows: list[Any]) -> Any:

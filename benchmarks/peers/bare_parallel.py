@@ -7,6 +7,7 @@ writes the bytes of a batch at once.
 import mmap
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -42,7 +43,7 @@ def open_parallel(pipeline: Pipeline, contender: Contender, made: RowsMade) -> I
 
     def work(worker: int, ended: Callable[[], bool]) -> None:
         with suppress(BrokenPipeError):
-            make_share(pipeline, made, worker, contender.workers, writing, ended)
+            make_share(pipeline, contender, made, worker, writing, ended)
 
     begin = _processes if contender.kind == "process" else _threads
     with begin(work, contender.workers, reading, writing):
@@ -51,17 +52,18 @@ def open_parallel(pipeline: Pipeline, contender: Contender, made: RowsMade) -> I
 
 def make_share(
     pipeline: Pipeline,
+    contender: Contender,
     made: RowsMade,
     worker: int,
-    workers: int,
     pipe: int,
     ended: Callable[[], bool],
 ) -> None:
-    """Makes every `workers`-th batch, from the `worker`-th on, until told to end."""
+    """Makes every batch of one worker, until told to end: each of n workers has every n-th."""
     from benchmarks.peers.bare import batches_of_keys, read, stacked
 
     source = pipeline.source("bare")  # here, since the threads of a reader don't exist in a forked child
-    for indices, keys in islice(batches_of_keys(pipeline, len(source)), worker, None, workers):
+    buffers: deque[Any] = deque(maxlen=contender.options.get("buffers", 0))
+    for indices, keys in islice(batches_of_keys(pipeline, len(source)), worker, None, contender.workers):
         records = read(source, keys)
         # Without steps a write for each row would be most of the work.
         several = 1 if pipeline.steps else len(indices)
@@ -70,7 +72,8 @@ def make_share(
             rows += made(records[lo : lo + several], indices[lo : lo + several])
             os.write(pipe, bytes(several))
         if pipeline.batch:
-            stacked(rows)
+            full = len(buffers) == buffers.maxlen
+            buffers.append(stacked(rows, buffers[0] if full and buffers else None))
         if ended():
             return
 

@@ -131,7 +131,10 @@ class Structure:
         return self is other or (
             self.container is other.container
             and self.keys == other.keys
-            and all(mine.same_order(theirs) for mine, theirs in zip(self.children, other.children))
+            and (
+                (self.flat and other.flat)
+                or all(mine.same_order(theirs) for mine, theirs in zip(self.children, other.children))
+            )
         )
 
 

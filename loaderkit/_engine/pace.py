@@ -39,6 +39,9 @@ class _Crew:
     latency_elsewhere: float = 0.0  # seconds that their tasks are on their ways, added up
     row_seconds: float | None = None  # of work and waiting
     row_work: float = 0.0
+    # What follows from these; asked for several times a task.
+    task_rows: int | None = None  # of a next task, None where nothing is known
+    tasks_ahead: int = 2
 
 
 class Pace:
@@ -69,6 +72,7 @@ class Pace:
         self._task_rows = task_rows
         self._crew = _Crew(workers)
         self._streams = 1  # that share what is made ahead
+        self._derive()
 
     def shared_by(self, streams: int) -> "Pace":
         """The pace for one of several streams that make elements ahead together: one mean, and a share of the rows.
@@ -84,6 +88,7 @@ class Pace:
     def resize(self, workers: int) -> None:
         """Another number of workers from now on, for all that share this pace."""
         self._crew.workers = workers
+        self._derive()
 
     def set_elsewhere(self, workers: int, tasks: int, latency: float) -> None:
         """Workers on other machines from now on, for all that share this pace.
@@ -110,27 +115,34 @@ class Pace:
         else:
             crew.row_seconds += _WEIGHT * (each - crew.row_seconds)
             crew.row_work += _WEIGHT * (work - crew.row_work)
+        self._derive()
+
+    def _derive(self) -> None:
+        crew = self._crew
+        if crew.row_seconds is not None:
+            seconds = TASK_SECONDS if crew.workers else ALONE_SECONDS
+            longest = int(_LONGEST_TASK * seconds / crew.row_seconds)
+            if self._in_bulk:
+                longest = max(longest, _FEWEST_ROWS)
+            crew.task_rows = max(1, min(int(seconds / crew.row_work), longest))
+        each = self.rows(1)
+        crew.tasks_ahead = max(2, self._tasks_to_read(each))
+        if crew.row_seconds is not None:
+            wanted = min(_MOST_TASKS, math.ceil(AHEAD_SECONDS / (each * crew.row_seconds)))
+            crew.tasks_ahead = max(crew.tasks_ahead, wanted)
 
     def rows(self, batch: int) -> int:
         """Rows of a next task: at least 1, and possibly several batches of `batch` rows."""
         if self._task_rows is not None:
             return self._task_rows
         crew = self._crew
-        if crew.row_seconds is None:
+        if crew.task_rows is None:
             return -(-batch // max(crew.workers, 1))
-        seconds = TASK_SECONDS if crew.workers else ALONE_SECONDS
-        longest = int(_LONGEST_TASK * seconds / crew.row_seconds)
-        if self._in_bulk:
-            longest = max(longest, _FEWEST_ROWS)
-        return max(1 if crew.workers else batch, min(int(seconds / crew.row_work), longest))
+        return crew.task_rows if crew.workers else max(batch, crew.task_rows)
 
     def tasks_ahead(self) -> int:
         """Tasks that a worker has at once."""
-        each, crew = self.rows(1), self._crew
-        reads = self._tasks_to_read(each)
-        if crew.row_seconds is None:
-            return max(2, reads)
-        return max(2, reads, min(_MOST_TASKS, math.ceil(AHEAD_SECONDS / (each * crew.row_seconds))))
+        return self._crew.tasks_ahead
 
     def _tasks_to_read(self, rows: int) -> int:
         """Tasks of so many rows that a worker needs at once so that enough reads are in flight."""

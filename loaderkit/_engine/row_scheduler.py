@@ -224,7 +224,8 @@ class RowScheduler:
         return uses
 
     def _learn(self, result: RowsRead | BatchMade, rows: int, step: InFlightStep) -> None:
-        if result.layout is not None:
+        # One object for what is equal: it is compared for every task.
+        if result.layout is not None and result.layout != self._layouts.get(step.rows.shape):
             self._layouts[step.rows.shape] = result.layout
             # Of several shapes the largest one, so that no more memory is taken than for batches of one shape.
             self._window.layout = max(

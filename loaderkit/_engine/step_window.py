@@ -52,14 +52,14 @@ class StepWindow:
             return 0
         pace, layout = self._pace, self.layout
         ahead = pace.rows_ahead(batch)
-        if layout is not None:
-            affordable = AHEAD_NBYTES * batch // max(layout.nbytes(batch), 1)
+        nbytes = 0 if layout is None else max(layout.nbytes(batch), 1)
+        if nbytes:
+            affordable = AHEAD_NBYTES * batch // nbytes
             ahead = min(ahead, max(affordable, pace.least_ahead(self._reserve.task_rows(batch))))
         window = max(self._prefetch, 1, -(-ahead // batch))
         self.most_at_once = 1
-        if self._bulk and layout is not None:
-            affordable = AHEAD_NBYTES // max(layout.nbytes(self.batch), 1)
-            self.most_at_once = max(1, min(window // 2, _BULK, affordable))
+        if self._bulk and nbytes:
+            self.most_at_once = max(1, min(window // 2, _BULK, AHEAD_NBYTES // nbytes))
         full = self.ahead >= window
         self._enough = window - window // 2 + 1 if full else _ANY
         return 0 if full else window - self.ahead

@@ -56,9 +56,9 @@ class BatchLayout:
     def leaves(self, token: Any, rows: int) -> list[np.ndarray]:
         """The arrays over a slot, each (rows, *shape); they keep the token alive."""
         arrays, offset = [], 0
-        for leaf in self.spec.leaves:
+        for leaf, nbytes in zip(self.spec.leaves, self.row_nbytes):
             arrays.append(np.ndarray((rows, *leaf.shape), leaf.dtype, buffer=token, offset=offset))
-            offset += _padded(math.prod(leaf.shape) * leaf.dtype.itemsize * rows)
+            offset += _padded(nbytes * rows)
         return arrays
 
     def batch(self, token: Any, rows: int) -> Any:
@@ -126,7 +126,7 @@ def write_seal(row_nbytes: Sequence[int], token: Any, rows: int, row: int, seal:
 
 
 def _seals_at(row_nbytes: Sequence[int], rows: int) -> int:
-    return sum(_padded(size * rows) for size in row_nbytes)
+    return sum([_padded(size * rows) for size in row_nbytes])
 
 
 def _seals(row_nbytes: Sequence[int], token: Any, rows: int) -> np.ndarray:

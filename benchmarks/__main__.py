@@ -15,6 +15,7 @@ from benchmarks.chunk_order import run as chunk_order_table
 from benchmarks.conformance.table import run as conformance_table
 from benchmarks.contender import LIBRARIES
 from benchmarks.grain_scripts.table import run as grain_scripts_table
+from benchmarks.growth import run as growth_table
 from benchmarks.photographs import VARIABLE
 from benchmarks.runner import Outcome, run
 from benchmarks.summary import summarised
@@ -24,7 +25,7 @@ from benchmarks.workloads import NAMES, benchmarks_of
 PEERS = tuple(name for name in LIBRARIES if name not in ("bare", "loaderkit"))
 
 # Tables that aren't workloads; "all" doesn't run them.
-OTHER_TABLES = ("conformance", "grain-scripts", "chunk-order", "visibility", "augment")
+OTHER_TABLES = ("conformance", "grain-scripts", "chunk-order", "growth", "visibility", "augment")
 
 
 def other_tables(asked: argparse.Namespace, peers: set[str]) -> None:
@@ -35,6 +36,8 @@ def other_tables(asked: argparse.Namespace, peers: set[str]) -> None:
         print(grain_scripts_table(repeats=asked.repeats, smoke=asked.smoke, say=say))
     if "chunk-order" in asked.names:
         print(chunk_order_table(repeats=asked.repeats, smoke=asked.smoke, say=say))
+    if "growth" in asked.names:
+        print(growth_table(repeats=asked.repeats, smoke=asked.smoke, say=say))
     if "augment" in asked.names:
         print(augment_table(peers, repeats=asked.repeats, smoke=asked.smoke, say=say))
     if "visibility" in asked.names:

@@ -49,7 +49,13 @@ def column_reader(source: Any) -> Callable[..., Any] | None:
     True
     """
     take = own_member(source, "take")
-    return take if take is not None and _takes_columns(take) else None
+    if take is None:
+        return None
+    function = getattr(take, "__func__", take)
+    takes = _TAKES.get(function)
+    if takes is None:
+        takes = _TAKES[function] = _takes_columns(take)
+    return take if takes else None
 
 
 def each_reader(source: Any) -> Callable[[NDArray[np.int64]], Iterator[Any]] | None:
@@ -222,6 +228,7 @@ def own_member(source: Any, name: str) -> Callable[..., Any] | None:
 # Cached, because combined sources ask at each read. The keys are weak, because a class of a script keeps the script's
 # globals alive, its sources included.
 _KNOWN: WeakKeyDictionary[type, dict[str, bool]] = WeakKeyDictionary()
+_TAKES: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()  # by function: whether it takes columns
 
 
 def _is_for_own_records(cls: type, name: str) -> bool:

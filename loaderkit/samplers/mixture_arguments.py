@@ -1,7 +1,7 @@
 """What a user says of a mixture: checked, and as the repr shows it."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 from hashlib import sha256
 from reprlib import repr as _short
@@ -146,7 +146,8 @@ def checked_pattern(pattern: Any, names: Sequence[str]) -> tuple[str, ...] | Non
         raise TypeError(
             f"pattern: expected names or numbers of components, got {_short(pattern)}; write ['a', 'a', 'b']"
         )
-    said = [_pattern_name(place, entry, names) for place, entry in enumerate(pattern)]
+    known = dict.fromkeys(names)
+    said = [_pattern_name(place, entry, names, known) for place, entry in enumerate(pattern)]
     if not said:
         raise ValueError("pattern: expected one or more, got none; write ['a', 'a', 'b']")
     return tuple(said)
@@ -249,9 +250,9 @@ def _offsets_of(components: Mapping[str, Sampler]) -> dict[str, int]:
     return offsets
 
 
-def _pattern_name(place: int, entry: Any, names: Sequence[str]) -> str:
+def _pattern_name(place: int, entry: Any, names: Sequence[str], known: Collection[str]) -> str:
     if isinstance(entry, str):
-        check_component(f"pattern[{place}]", entry, names)
+        check_component(f"pattern[{place}]", entry, known)
         return entry
     return names[at_least(f"pattern[{place}]", entry, 0, below=len(names))]
 

@@ -1,5 +1,6 @@
 """Whether a source may be read in a shuffled order: some decode many records for one."""
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from typing import Any
 
@@ -18,7 +19,7 @@ def check_random_reads(source: Any, parts: Iterable[range]) -> None:
 
     >>> check_random_reads([1, 2, 3], [range(3)])
     """
-    parts = [part for part in parts if part]
+    parts = _joined(parts)
     if not parts:
         return
     if isinstance(source, MapDataSource):
@@ -29,14 +30,25 @@ def check_random_reads(source: Any, parts: Iterable[range]) -> None:
         for each in source._sources:
             check_random_reads(each, parts)
     elif isinstance(source, ConcatDataSource):
+        stops = [part.stop for part in parts]
         start = 0
         for each in source._sources:
-            theirs = range(start, start + len(each))
-            check_random_reads(each, [_common(part, theirs) for part in parts])
-            start = theirs.stop
+            stop = start + len(each)
+            touched = parts[bisect_right(stops, start) : bisect_right(stops, stop) + 1]
+            check_random_reads(
+                each, [range(max(part.start - start, 0), min(part.stop, stop) - start) for part in touched]
+            )
+            start = stop
     elif callable(check := getattr(source, "check_random_reads", None)):
         check()
 
 
-def _common(part: range, theirs: range) -> range:
-    return range(max(part.start, theirs.start) - theirs.start, min(part.stop, theirs.stop) - theirs.start)
+def _joined(parts: Iterable[range]) -> list[range]:
+    """The same keys in ascending parts that don't touch each other."""
+    joined: list[range] = []
+    for part in sorted(filter(None, parts), key=lambda part: part.start):
+        if joined and part.start <= joined[-1].stop:
+            joined[-1] = range(joined[-1].start, max(joined[-1].stop, part.stop))
+        else:
+            joined.append(part)
+    return joined

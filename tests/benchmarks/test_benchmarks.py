@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("psutil", reason="the benchmarks need psutil")
 pytest.importorskip("cv2", reason="the benchmarks need opencv-python-headless")
 
-from benchmarks import augment, chunk_order
+from benchmarks import augment, chunk_order, growth
 from benchmarks.benchmark import PER_SECOND, Bound, speedup
 from benchmarks.contender import grain_tuned, ours, torch
 from benchmarks.report import outcome_of
@@ -107,6 +107,17 @@ def test_the_table_of_orders_is_made_and_the_guide_has_its_rows():
     assert all(line in table and line in page for line in chunk_order.HEAD)
     for order in chunk_order.ORDERS:
         assert f"\n| {order.name} | " in table and f"\n| {order.name} | " in page
+
+
+def test_the_table_of_growth_is_made_and_the_page_has_its_rows():
+    """Every size has a row with all figures; the page's table has the rows of the full sizes."""
+    table = growth.run(repeats=1, smoke=True, say=lambda line: None)
+    page = (ROOT / "docs/performance.md").read_text()
+    rows = [line for line in table.splitlines() if line.startswith("| ")]
+    assert rows[0] in page and len(rows) == 11
+    assert all(row.count("(") == 6 for row in rows[1:])
+    for name in ("records", "hosts", "components of a mixture", "shards of an index"):
+        assert page.count(f"\n| {name}: ") == 3
 
 
 def test_augmentations_are_compared():

@@ -30,6 +30,7 @@ def fractions_of(weights: Mapping[str, Weight], names: Collection[str]) -> dict[
         raise TypeError(
             f"weights: expected a mapping of name to weight, got {_short(weights)}; write {{'a': 0.7, 'b': 0.3}}"
         )
+    names = dict.fromkeys(names)  # thousands are looked up
     for name in weights:
         check_component("weights", name, names)
     given = {name: _fraction(name, weight) for name, weight in weights.items()}

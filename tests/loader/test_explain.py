@@ -2,6 +2,7 @@
 
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 from internals import plan_of
@@ -164,7 +165,7 @@ def test_a_tokenizer_that_limits_is_advised_to_work_ahead():
     texts = ["a"] * 8
 
     def of(limit, source, *operations):
-        return tokenising_notes(limit, source, operations)
+        return tokenising_notes(limit, source, operations, stats_of(read=0.6, op=0.4))
 
     first, reads = (Limit("workers", "", part) for part in ("operations[0] {}", "read"))
     for operation in (encode, lk.Map(lambda text: words.encode(text).ids), lk.Map(encode.map)):
@@ -173,8 +174,28 @@ def test_a_tokenizer_that_limits_is_advised_to_work_ahead():
         assert not of(Limit("trainer", "", part), texts, operation) and not of(reads, texts, operation)
         function = operation if operation is encode else operation._function
         source = lk.SubsetDataSource(lk.MapDataSource(texts, function), range(4))
-        assert of(reads, source) and not of(first, source)
+        assert "at most 2.5 times as fast" in of(reads, source)[0] and not of(first, source)
     assert not of(Limit("workers", "", operation_name(0, lk.Map(len))), texts, lk.Map(len))
+
+
+class OfServer(list):
+    """Records for which a read asks a server."""
+
+    read_ahead = 4
+
+
+@pytest.mark.parametrize(("source", "said"), [(OfServer(range(8)), True), (range(8), False)])
+def test_reads_from_a_server_are_told_in_round_trips(source, said):
+    """Two workers with four reads in flight, 20 ms each: twice as many threads may do twice as many."""
+    stats = stats_of(cpu=0.1, read=0.8, op=0.1)
+    workers = tuple(replace(one, threads_read=40 * S, threads_read_calls=2_000) for one in stats.pool.workers)
+    stats = replace(stats, pool=PoolCounters(workers))
+    program = program_of(settings_of(lk.load(source, read_options=lk.ReadOptions(num_threads=4))), files={})
+    notes = " ".join(explain_run(stats, program).notes)
+    assert (
+        "in each worker 4.0 are in flight, 20 ms each, which makes 400 round trips a second" in notes
+    ) == said
+    assert ("num_threads=8 allows at most 2 times as many" in notes) == said
 
 
 @pytest.mark.usefixtures("real_clocks")

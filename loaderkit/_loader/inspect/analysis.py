@@ -89,8 +89,7 @@ def limit_of(stats: Stats, *, processors: int, threads: int) -> Limit:
     if stats.steps is not None and stats.steps < FEWEST_STEPS:
         return Limit("unknown", f"{stats.steps} elements were handed out, too few to tell")
     part = max(parts, key=lambda name: parts[name])
-    share = parts[part] / (stats.seconds_per_record or 1.0)
-    of_record = f"({percent(share)} of a record's {duration(stats.seconds_per_record)})"
+    of_record = f"({percent(share_of(stats, part))} of a record's {duration(stats.seconds_per_record)})"
     where = f"{part} {'on CPU' if is_on_cpu(stats) else 'waiting'} {of_record}"
     handing = stats.handing or 0.0
     if stats.waiting is not None and handing > max(_HAND_OVER, stats.waiting):
@@ -122,6 +121,11 @@ def limit_of(stats: Stats, *, processors: int, threads: int) -> Limit:
     if kind == "interpreter lock":
         where = f"{part} in threads that share one interpreter lock {of_record}"
     return Limit(kind, where, part)
+
+
+def share_of(stats: Stats, part: str) -> float:
+    """Of the workers' time for a record, that of one part; 0 for one that isn't known."""
+    return (stats.parts or {}).get(part, 0.0) / (stats.seconds_per_record or 1.0)
 
 
 def while_running(stats: Stats) -> tuple[float, float]:

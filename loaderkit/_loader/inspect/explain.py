@@ -60,7 +60,8 @@ def explain_run(stats: Stats, program: Program) -> Explanation:
         )
     notes = _notes(stats)
     if bottleneck is not False:
-        notes += tokenising_notes(limit, program.source, program.operations)
+        notes += tokenising_notes(limit, program.source, program.operations, stats)
+        notes += _server_notes(limit, program.source, threads, stats)
     lacking = "use it.watch(loss)"
     if stats.exposed is not None:
         lacking = "it.watch(loss) has seen no blocked next() yet"
@@ -82,6 +83,19 @@ def _notes(stats: Stats) -> list[str]:
     if stats.placing is not None and stats.placing > ENOUGH:
         notes.append(f"Sending batches to devices takes {percent(stats.placing)} of the trainer's time.")
     return notes
+
+
+def _server_notes(limit: Limit, source: Any, threads: int, stats: Stats) -> list[str]:
+    """What more connections would allow, where reads that wait for a server are the limit; else none."""
+    flying, each = stats.reads_in_flight, stats.read_latency
+    if limit.kind != "reads" or not advised_calls(source) or not flying or not each:
+        return []
+    count, made = reads_to_try(threads), max(stats.workers, 1) * flying / each
+    note = (
+        f"Reads wait for a server: in each worker {flying:.1f} are in flight, {duration(each)} each, which makes "
+        f"{made:,.0f} round trips a second. num_threads={count} allows at most {count / flying:.2g} times as many."
+    )
+    return [note]
 
 
 def explain_loader(
@@ -136,7 +150,9 @@ def explain_loader(
             with contextlib.suppress(Exception):  # a setting that this loader can't have, such as its pickle
                 made = made.plus(what, measure(open_reader, share, step, **changes).times(each))
     said = _conclude(made)
-    notes = tokenising_notes(said.limit, settings.source, settings.operations)
+    stats = made.here.stats
+    notes = tokenising_notes(said.limit, settings.source, settings.operations, stats)
+    notes += _server_notes(said.limit, settings.source, made.threads, stats)
     return said if said.bottleneck is False else dataclasses.replace(said, notes=(*said.notes, *notes))
 
 

@@ -5,24 +5,28 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from loaderkit._engine.stats.stats import Stats
 from loaderkit._source.version import attributes_of
 from loaderkit.transforms.base import Batch, Transformation, function_of, operation_name
 from loaderkit.transforms.known_tokenizer import is_tokenizer
 
-from .analysis import Limit
+from .analysis import Limit, share_of
 
 _ADVICE = (
     "A tokenizer works there. Its tokens are the same in each epoch: write them once, ahead (loaderkit convert SRC DST "
-    "--tokenizer FILE), or keep them (lk.CachedDataSource)."
+    "--tokenizer FILE), or keep them (lk.CachedDataSource)"
 )
 
 
-def tokenising_notes(limit: Limit, source: Any, operations: Sequence[Transformation]) -> list[str]:
+def tokenising_notes(
+    limit: Limit, source: Any, operations: Sequence[Transformation], stats: Stats
+) -> list[str]:
     """A note with what to do, where the largest part of a record is a tokenizer's work; else none.
 
     Args:
         limit: of the loader.
         source, operations: the loader's.
+        stats: of a run.
     """
     if limit.kind in ("trainer", "hand-over", "memory", "unknown"):
         return []
@@ -30,7 +34,12 @@ def tokenising_notes(limit: Limit, source: Any, operations: Sequence[Transformat
     for place, operation in enumerate(operations):
         if operation_name(place, operation) == limit.part and not isinstance(operation, Batch):
             functions.append(function_of(operation))
-    return [_ADVICE] if any(map(_tokenises, functions)) else []
+    if not any(map(_tokenises, functions)):
+        return []
+    rest = 1 - share_of(stats, limit.part or "")
+    return [
+        f"{_ADVICE}: {f'at most {1 / rest:.2g} times as fast' if rest > 0.01 else 'next to nothing is left'}."
+    ]
 
 
 def _functions_in(source: Any) -> Iterator[Callable[..., Any]]:

@@ -18,6 +18,7 @@ end is what the next one begins with, if no wider fixture came between. Without 
 checked.
 """
 
+import _signal  # the module signal, without its enums: they were 95% of the time of signal_state
 import contextlib
 import dataclasses
 import faulthandler
@@ -51,6 +52,7 @@ GRACE_S = 60.0
 NIGHTLY_LIMIT_S = 3600.0
 RUNNER = {"_pytest", "pluggy", "xdist", "execnet"}
 LINUX = sys.platform == "linux"
+SIGNALS = sorted(map(int, signal.valid_signals()))
 
 # Threads of libraries that live as long as the process, by the beginning of their name or by their class.
 LASTING_THREADS = {
@@ -349,8 +351,8 @@ def descriptors() -> Iterator[tuple[int, str]]:
 
 
 def signal_state() -> tuple[object, ...]:
-    handlers = tuple((s, signal.getsignal(s)) for s in sorted(signal.valid_signals()))
-    return (*handlers, ("mask", frozenset(signal.pthread_sigmask(signal.SIG_BLOCK, []))))
+    handlers = tuple((number, _signal.getsignal(number)) for number in SIGNALS)
+    return (*handlers, ("mask", frozenset(_signal.pthread_sigmask(signal.SIG_BLOCK, []))))
 
 
 def describe_child(pid: int) -> str:

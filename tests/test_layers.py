@@ -8,7 +8,7 @@ import functools
 import re
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -135,31 +135,26 @@ def imports_of(file: Path) -> tuple[Import, ...]:
 
 
 def read_imports(file: Path) -> Iterator[Import]:
-    tree = ast.parse(file.read_bytes())
-    # A function's body runs later, and what only a type checker reads never; everything else of a file, also
-    # within if, try and class, runs at once.
-    later = {
-        inner
-        for outer in ast.walk(tree)
-        if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) or for_types_only(outer)
-        for inner in ast.walk(outer)
-        if inner is not outer
-    }
-    never = {
-        inner
-        for outer in ast.walk(tree)
-        if isinstance(outer, ast.If) and for_types_only(outer)
-        for statement in outer.body
-        for inner in ast.walk(statement)
-    }
-    for node in ast.walk(tree):
-        for module in named_modules(node, file):
-            yield Import(file, node.lineno, module, node not in later, node not in never)
+    yield from imports_in(ast.parse(file.read_bytes()), file, at_once=True, runs=True)
     # The list of a front: it imports the file of a name when the name is first used.
     if (names := file.with_suffix(".pyi")).exists():
-        for node in ast.walk(ast.parse(names.read_bytes())):
-            for module in named_modules(node, file):
-                yield Import(names, node.lineno, module, at_once=False, runs=False)
+        for found in imports_in(ast.parse(names.read_bytes()), file, at_once=False, runs=False):
+            yield replace(found, file=names)
+
+
+def imports_in(node: ast.AST, file: Path, *, at_once: bool, runs: bool) -> Iterator[Import]:
+    """A function's body runs later, and what only a type checker reads never; everything else of a file runs at once,
+    also within if, try and class.
+    """
+    for module in named_modules(node, file):
+        yield Import(file, node.lineno, module, at_once, runs)
+    for_types = for_types_only(node)
+    at_once = at_once and not (for_types or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    for inner in ast.iter_child_nodes(node):
+        if not isinstance(inner, ast.expr):  # no expression holds an import, and nine of ten nodes are in one
+            yield from imports_in(
+                inner, file, at_once=at_once, runs=runs and not (for_types and inner in node.body)
+            )
 
 
 def for_types_only(node: ast.AST) -> bool:

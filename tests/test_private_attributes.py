@@ -6,6 +6,7 @@ Read by ast: `x._name` in a test, where x isn't self or cls, against the rooms w
 import ast
 import functools
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -41,14 +42,30 @@ def is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__")
 
 
-def defined(tree: ast.Module) -> Iterator[str]:
-    """The private names that a file, its classes and their methods (on self) define."""
-    for node in ast.walk(tree):
-        match node:
-            case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Store()) if is_private(name):
-                yield name
-            case ast.ClassDef(body=body) | ast.Module(body=body):
-                yield from filter(is_private, (name for part in body for name in bound(part)))
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A private attribute of another object, where a file names it."""
+
+    name: str
+    line: int
+    text: str
+
+
+@functools.cache
+def private_names(file: Path) -> tuple[frozenset[str], tuple[Reached, ...]]:
+    """The private names that a file, its classes and their methods (on self) define, and those of other objects."""
+    own, others = set(), []
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        if isinstance(node, ast.ClassDef | ast.Module):
+            own.update(filter(is_private, (name for part in node.body for name in bound(part))))
+        elif isinstance(node, ast.Attribute) and is_private(node.attr):
+            owner = node.value.id if isinstance(node.value, ast.Name) else ""
+            if owner not in ("self", "cls"):
+                others.append(node)
+            elif owner == "self" and isinstance(node.ctx, ast.Store):
+                own.add(node.attr)
+    reached = (Reached(node.attr, node.lineno, ast.unparse(node)) for node in others if node.attr not in own)
+    return frozenset(own), tuple(reached)
 
 
 def bound(statement: ast.stmt) -> Iterator[str]:
@@ -66,16 +83,9 @@ def bound(statement: ast.stmt) -> Iterator[str]:
             yield name
 
 
-def reached(file: Path) -> Iterator[ast.Attribute]:
+def reached(file: Path) -> tuple[Reached, ...]:
     """The private attributes of other objects that a file names, but for those of classes of its own."""
-    tree = ast.parse(file.read_bytes())
-    own = {*defined(tree)}
-    for node in ast.walk(tree):
-        match node:
-            case ast.Attribute(value=ast.Name(id="self" | "cls")):
-                pass
-            case ast.Attribute(attr=name) if is_private(name) and name not in own:
-                yield node
+    return private_names(file)[1]
 
 
 def is_tested_by(folder: str, room: str) -> bool:
@@ -92,7 +102,7 @@ def rooms() -> dict[str, set[str]]:
     """The rooms that define a private name."""
     found: dict[str, set[str]] = {}
     for module, path in MODULES.items():
-        for name in defined(ast.parse(path.read_bytes())):
+        for name in private_names(path)[0]:
             found.setdefault(name, set()).add(room_of(module))
     return found
 
@@ -104,10 +114,10 @@ def foreign(folder: str) -> Iterator[tuple[str, str]]:
     """What the tests of a folder reach that no room of theirs defines: the name, and where it stands."""
     for file in sorted((TESTS / folder).rglob("*.py")):
         for node in reached(file):
-            homes = rooms().get(node.attr, set())
+            homes = rooms().get(node.name, set())
             if homes and not any(is_tested_by(folder, room) for room in homes):
-                place = f"{file.relative_to(TESTS)}:{node.lineno}"
-                yield node.attr, f"{place} {ast.unparse(node)}, of {', '.join(sorted(homes))}"
+                place = f"{file.relative_to(TESTS)}:{node.line}"
+                yield node.name, f"{place} {node.text}, of {', '.join(sorted(homes))}"
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
@@ -124,7 +134,7 @@ def test_a_folder_reaches_only_into_its_own_rooms(folder):
 def test_helpers_reach_for_the_folders():
     """Of the files beside the folders only the helpers that are named here may."""
     reaching = {
-        file.name for file in TESTS.glob("*.py") if any(node.attr in rooms() for node in reached(file))
+        file.name for file in TESTS.glob("*.py") if any(node.name in rooms() for node in reached(file))
     }
     assert reaching == {*HELPERS}
 
@@ -164,8 +174,8 @@ def test_a_file_reads_private_names_of_its_own_classes_only():
     found: dict[str, list[str]] = {}
     for module, path in MODULES.items():
         for node in reached(path):
-            if node.attr in rooms():
-                found.setdefault(node.attr, []).append(f"{module}:{node.lineno} {ast.unparse(node)}")
+            if node.name in rooms():
+                found.setdefault(node.name, []).append(f"{module}:{node.line} {node.text}")
     wrong = [place for name in found.keys() - BETWEEN_FILES.keys() for place in found[name]]
     assert not wrong, "make it public, or a part of what both are given:\n" + "\n".join(sorted(wrong))
     unused = BETWEEN_FILES.keys() - found.keys()

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections import Counter
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -30,12 +31,15 @@ def files() -> list[Path]:
 @cache
 def classes() -> list[tuple[Path, ast.ClassDef]]:
     """The classes of the package, in the order of its files; parsed once."""
-    return [
-        (file, node)
-        for file in files()
-        for node in ast.walk(ast.parse(file.read_bytes()))
-        if isinstance(node, ast.ClassDef)
-    ]
+    return [(file, node) for file in files() for node in classes_in(ast.parse(file.read_bytes()))]
+
+
+def classes_in(node: ast.AST) -> Iterator[ast.ClassDef]:
+    for inner in ast.iter_child_nodes(node):
+        if isinstance(inner, ast.ClassDef):
+            yield inner
+        if not isinstance(inner, ast.expr):  # no expression holds a class, and nine of ten nodes are in one
+            yield from classes_in(inner)
 
 
 def test_one_name_has_one_meaning():

@@ -21,8 +21,8 @@ from benchmarks.visibility import table as visibility_table
 from benchmarks.workloads import NAMES, benchmarks_of
 
 ROOT = Path(__file__).parents[2]
-# The test command takes every fourth one: most of the time goes to processes that start.
-BY_DAY = NAMES[1::4]
+# The test command takes every eighth one: most of the time goes to processes that start.
+BY_DAY = NAMES[1::8]
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_what_takes_no_part_is_listed(smoke):
 
 
 @pytest.mark.slow
-def test_the_conformance_table_is_made():
+def test_the_conformance_table_is_made(at_night):
     """A few probes of loaderkit, each in a process of its own: a row each, and what it does below."""
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks", "conformance", "--smoke"],
@@ -92,7 +92,7 @@ def test_the_conformance_table_is_made():
 
 
 @pytest.mark.slow
-def test_the_table_of_what_libraries_say_is_made():
+def test_the_table_of_what_libraries_say_is_made(at_night):
     """One pipeline, by loaderkit alone: the run and the experiments each name a limit."""
     table = visibility_table.run(set(), smoke=True, say=lambda line: None)
     assert table.startswith("## decode-bound\n")

@@ -32,8 +32,11 @@ def run(*arguments, code=None):
 
 
 @pytest.mark.slow
-def test_the_demo_resumes_exactly(tmp_path):
-    """The killed and resumed training equals the uninterrupted one, in every batch and in the parameters."""
+def test_the_demo_resumes_exactly(at_night, tmp_path):
+    """The killed and resumed training equals the uninterrupted one, in every batch and in the parameters.
+
+    By day the README's script is killed and resumed, in tests/test_readme.py.
+    """
     shown = run("demo", "--directory", tmp_path / "demo", "--epochs", "16")
     assert shown.returncode == 0, shown.stdout + shown.stderr
     lines = dict(line.split(maxsplit=1) for line in shown.stdout.splitlines() if line[:1] != " ")

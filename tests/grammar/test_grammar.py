@@ -331,19 +331,20 @@ def check_skips(it: Any, values: list[Any], error: str, data: st.DataObject) -> 
     same(outcome(islice(it, MOST - left_out)), ([*values[:step], *values[step + left_out :]], error))
 
 
-def examples(by_day: int) -> settings:
-    """So many in the suite, fewer for one room, and at night what an hour is enough for, over all tests here."""
-    return settings(max_examples=by_day * settings().max_examples // 25)
+def examples(of_ten: int, at_night: int) -> settings:
+    """So many where other properties have ten, and at night what an hour is enough for, over all tests here."""
+    asked = settings().max_examples
+    return settings(max_examples=at_night if asked > 10 else max(1, of_ten * asked // 10))
 
 
-@examples(150)
+@examples(30, at_night=18_000)
 @given(pipelines(changing=False), st.data())
 def test_rows_that_keep_their_number(p, data):
     """Steps are arithmetic: they are found by number, and say what they read."""
     check(p, data)
 
 
-@examples(150)
+@examples(30, at_night=18_000)
 @given(pipelines(changing=True), st.data())
 def test_rows_that_change_their_number(p, data):
     """Filter, FlatMap and Windows among the operations, in logical streams."""
@@ -351,7 +352,7 @@ def test_rows_that_change_their_number(p, data):
 
 
 @pytest.mark.slow
-@examples(5)
+@examples(2, at_night=600)
 @given(st.booleans().flatmap(lambda changing: pipelines(changing=changing)), st.data())
 def test_processes(p, data):
     """The same with worker processes."""

@@ -48,20 +48,6 @@ PRIVATE = (
     "SharedMemoryArrayTest.test_unlink_shm",
 )
 
-# With --thorough only: the same in threads, and the tests that took half of the time.
-THOROUGH = (
-    "DataLoaderTest_1.",
-    "DataLoaderTest_2.",
-    "DataLoaderTest_0.test_data_loader_checkpointing_object_reconstruction3",
-    "DataLoaderTest_0.test_data_loader_checkpointing_object_reconstruction4",
-    "DataLoaderTest_0.test_data_loader_checkpointing_object_reconstruction5",
-    "DataLoaderTest_0.test_data_loader_checkpointing_same_object4",
-    "DataLoaderTest_0.test_data_loader_checkpointing_same_object6",
-    "DataLoaderTest_0.test_start_prefetch3",
-    "InMemoryDataSourceTest.test_multi_processes_co_read",
-    "IndexShuffleTest.test_index_shuffle_huge_number",
-)
-
 DATASET_SIDE = (
     "grain._src.python.dataset.dataset",
     "grain._src.python.dataset.transformations.flatmap",
@@ -225,7 +211,6 @@ def said(test: Any) -> str:
 def main() -> None:
     from absl import flags, logging
 
-    thorough = "--thorough" in sys.argv
     root = wheel()
     stand_in(root)
     logging.set_verbosity(logging.FATAL)
@@ -248,11 +233,10 @@ def main() -> None:
                 name = said(test).partition(".")[2]
                 if only not in (None, type(test).__name__) or name.startswith(PRIVATE):
                     continue
-                if thorough or not name.startswith(THOROUGH):
-                    faulthandler.dump_traceback_later(LIMIT_S, exit=True, file=sys.__stderr__)
-                    test.run(outcomes)
-                    faulthandler.cancel_dump_traceback_later()
-                    print(said(test), outcomes.of.get(said(test)), file=sys.stderr, flush=True)
+                faulthandler.dump_traceback_later(LIMIT_S, exit=True, file=sys.__stderr__)
+                test.run(outcomes)
+                faulthandler.cancel_dump_traceback_later()
+                print(said(test), outcomes.of.get(said(test)), file=sys.stderr, flush=True)
     print(json.dumps({"outcomes": outcomes.of, "names": names}, indent=1), file=out)
 
 

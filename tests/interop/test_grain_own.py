@@ -23,11 +23,11 @@ LEFT_OUT = {
 
 
 @pytest.fixture(scope="module")
-def told(nightly):
-    """What came of each test: by day without those that take long or differ in the number of reading threads only."""
+def told(at_night):
+    """What came of each test."""
     pytest.importorskip("grain", reason="the grain wheel ships the tests")
     ran = subprocess.run(
-        [sys.executable, str(HERE / "grain_own_tests.py"), *(["--thorough"] if nightly else [])],
+        [sys.executable, str(HERE / "grain_own_tests.py")],
         env={**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"},
         capture_output=True,
         text=True,
@@ -40,11 +40,11 @@ def told(nightly):
 # With the fixture: more than a hundred tests, one after the other, and many start processes. Each has a limit there.
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_grains_own_tests_pass(told, nightly):
+def test_grains_own_tests_pass(told):
     """All but those that are left out for a stated reason."""
     outcomes = told["outcomes"]
     failed = {name: outcome for name, outcome in outcomes.items() if outcome != "passed"}
-    assert len(outcomes) >= (123 if nightly else 115)
+    assert len(outcomes) >= 123
     assert {name.rpartition(".")[2] for name in failed} <= LEFT_OUT.keys(), failed
     assert len(failed) <= 0.05 * len(outcomes)
 

@@ -51,8 +51,11 @@ def end(group: int, how: signal.Signals) -> None:
 
 
 @pytest.fixture(scope="module")
-def killed(installed_grain, tmp_path_factory):
-    """The whole run under Grain, and a folder of Orbax's that a run killed under Grain left."""
+def killed(at_night, installed_grain, tmp_path_factory):
+    """The whole run under Grain, and a folder of Orbax's that a run killed under Grain left.
+
+    By day states that Grain wrote are read from files: tests/golden/grain.
+    """
     folder = tmp_path_factory.mktemp("runs")
     code, whole = run("grain", folder / "whole", 20)
     assert (code, len(whole)) == (0, 20)
@@ -71,10 +74,8 @@ def test_a_run_killed_under_grain_ends_under_loaderkit(killed, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_run_killed_under_loaderkit_ends_under_grain(killed, tmp_path, nightly):
+def test_a_run_killed_under_loaderkit_ends_under_grain(killed, tmp_path):
     """And back: what we save, Grain restores."""
-    if not nightly:
-        pytest.skip("runs at night")
     folder, whole = killed
     shutil.copytree(folder, tmp_path / "run")
     assert run("loaderkit", tmp_path / "run", 14, "killed") == (-9, whole[8:14])

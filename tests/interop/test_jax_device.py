@@ -621,7 +621,7 @@ def test_an_interrupt_loses_no_batch(prefetch, nightly):
     """Ctrl-C at lines all over next(), also while others are taken ahead: what comes is behind what was handed out."""
     expected = [batch["label"].tolist() for batch in loader_of(epochs=1)]
     interrupted = 0
-    for line in range(1, 2000, 1 if nightly else 29):
+    for line in range(1, 2000, 1 if nightly else 97):
         with lk.device_iterator(iter(loader_of(epochs=1)), ONE, prefetch=prefetch) as batches:
             came = next_interrupted(batches, line)
             interrupted += came
@@ -630,7 +630,7 @@ def test_an_interrupt_loses_no_batch(prefetch, nightly):
             assert stands in (0, 1) and expected[:stands] + rest == expected, f"line {line}"
         if not came:
             break
-    assert interrupted > 10
+    assert interrupted > 3
 
 
 @pytest.mark.parametrize("prefetch", [0, 2])

@@ -54,16 +54,16 @@ def train(folder, data, *, processes, name, killed_at=0):
 
 
 @pytest.mark.slow
-def test_a_training_goes_on_with_other_numbers_of_processes(tmp_path, data, nightly):
+def test_a_training_goes_on_with_other_numbers_of_processes(at_night, tmp_path, data):
     """Killed at a random step, then with half the processes from the last checkpoint: all batches are one process's.
 
-    By day two processes and then one, since seven processes of JAX took 45 s on two cores.
+    By day loaders do so without JAX, in tests/loader/test_shards.py and test_equal_steps.py.
     """
-    first, then = (4, 2) if nightly else (2, 1)
+    first, then = 4, 2
     whole, _ = train(tmp_path / "whole", data, processes=1, name="one")
     assert sorted(whole) == list(range(1, STEPS + 1))
 
-    rng = np.random.default_rng(None if nightly else 5)
+    rng = np.random.default_rng()
     killed_at = int(rng.integers(5, STEPS - 1))
     folder = tmp_path / "changing"
     before, status = train(folder, data, processes=first, name="first", killed_at=killed_at)

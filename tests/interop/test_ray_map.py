@@ -174,7 +174,7 @@ def write_here(path):
 
 
 @pytest.mark.slow
-def test_what_a_node_and_a_worker_were_making_is_made_again(nodes, tmp_path):
+def test_what_a_node_and_a_worker_were_making_is_made_again(at_night, nodes, tmp_path):
     """Both are killed; the files are those of one machine. After it the cluster has one node."""
     with start(tmp_path, nodes, DYING, "out") as run:
         wait_for((tmp_path / "second").exists, run)

@@ -6,12 +6,13 @@ values of a feature are the columns of a matrix.
 """
 
 from collections.abc import Callable, Container
-from dataclasses import dataclass
 from struct import Struct
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
+
+from loaderkit._base.system.lazy_dataclass import dataclass
 
 from .example_layout import feature_places
 

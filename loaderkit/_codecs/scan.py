@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from loaderkit._base.system.lazy_dataclass import dataclass
 
 # What files begin with that these programs compressed.
 _COMPRESSED = re.compile(

@@ -5,11 +5,11 @@ stream, and their cursors are those of the stream's end.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._order.facts import Cursor, Fill
 
 from .element_queue import ElementQueue, QueuedRun, QueueSlice

@@ -10,10 +10,10 @@ and the error follows them.
 """
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 
 import numpy as np
 
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._order.facts import Failure
 from loaderkit.errors import WorkerError, WorkerTimeoutError
 

@@ -6,10 +6,11 @@ by what is there. `RoundRobinScheduler` (interop/grain/_round_robin_scheduler.py
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+
+from loaderkit._base.system.lazy_dataclass import dataclass
 
 from .outputs import Outputs
 from .pace import Pace

@@ -5,7 +5,8 @@ worker meanwhile. So between two looks at most twice the interval counts.
 """
 
 from collections.abc import Collection, Hashable, Mapping
-from dataclasses import dataclass
+
+from loaderkit._base.system.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

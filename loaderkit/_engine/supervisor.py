@@ -6,27 +6,14 @@ out with those that are ready.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, Literal, TypeVar
 
+from loaderkit._base.system.lazy_dataclass import dataclass
+
+from .progress import Progress
 from .stall_watch import Stall, StallWatch
 from .task import MakeBatch, Task
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """The present work of a worker.
-
-    task: None for none. index: of the record, None where the worker doesn't report single records. beats: a counter
-    that changes whenever the worker makes progress. instead: index and record key that it reads in place of a bad
-    record.
-    """
-
-    task: int | None = None
-    index: int | None = None
-    beats: int = 0
-    instead: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

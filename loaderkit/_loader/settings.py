@@ -1,8 +1,9 @@
 """What a stream and its workers are made of, as one frozen value."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._engine.supervisor import RestartPolicy
 from loaderkit._order.sharding import NoSharding, Sharding
 from loaderkit._plan.bad_records import Tolerance

@@ -19,11 +19,12 @@ A weight below 2**-64 / n of the sum may be lost. The outputs are part of the st
 `stream_version`.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from loaderkit._base.system.lazy_dataclass import dataclass
 
 from .mixing import UInt64Array
 from .permutation import Int64Array

@@ -12,9 +12,9 @@ the endless stream of all epochs: which lane an index has depends on the index a
 stream: another rule needs another `stream_version`.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
+
+from loaderkit._base.system.lazy_dataclass import dataclass
 
 from .mixing import UInt64Array, fold_arrays
 from .permutation import Int64Array, distinct_of, permute, unpermute

@@ -4,10 +4,11 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from loaderkit._base.system.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,13 +19,13 @@ The outputs are part of the stream: another constant or another number of rounds
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from loaderkit._base.numbers import at_least
+from loaderkit._base.system.lazy_dataclass import dataclass
 
 from .mixing import UInt64Array, mix64
 

@@ -8,10 +8,10 @@ m           rows of a step that exist: N, or fewer where the stream ends.
 """
 
 import math
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 from loaderkit._base.numbers import at_least
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._order.sharding import Shard, ShardOptions
 
 Remainder = Literal["keep", "drop", "pad", "wrap"]

@@ -21,9 +21,10 @@ total is possible. Rule 1 says "before": otherwise a process could wait on its d
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
+
+from loaderkit._base.system.lazy_dataclass import dataclass
 
 State = Literal["going", "dry", "stopped"]
 GOING: State = "going"

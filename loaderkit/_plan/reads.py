@@ -5,11 +5,11 @@ rows of the stream's beginning again; such a step is looked at by itself.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._order.permutation import Int64Array
 from loaderkit.samplers.protocol import ShapedSampler
 

@@ -12,11 +12,10 @@ shape      the bucket of a step's rows, to whose boundaries they are padded; -1 
            the longest row of all shards where lengths are known ahead
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._engine.in_flight_step import StepRecords
 from loaderkit._order.facts import Fill
 from loaderkit._order.metadata import MOST_INT64

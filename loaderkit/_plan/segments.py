@@ -8,11 +8,11 @@ first index of a step can't be computed: first_index is None.
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 from loaderkit._base.numbers import at_least
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._order.metadata import MOST_INT64
 from loaderkit.errors import StateError
 

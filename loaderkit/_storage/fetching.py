@@ -5,10 +5,10 @@ import random
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol, TypeVar
 
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit.errors import StorageError
 
 from .addresses import redacted

@@ -1,11 +1,13 @@
 """The contract of what reads bytes: ranges of the shards of one set, wherever they lie."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from loaderkit._base.system.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,11 @@
 """What a preview shows of one record: its key, its label, its image or its text."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from loaderkit._base.system.lazy_dataclass import dataclass
 
 from .image_header import image_header
 from .values import fields_of, value_text

@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+
+from loaderkit._base.system.lazy_dataclass import dataclass
 
 from .exit_status import ExitStatus
 from .output import Output

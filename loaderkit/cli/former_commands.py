@@ -7,7 +7,9 @@ import argparse
 import getopt
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from loaderkit._base.system.lazy_dataclass import dataclass
 
 from .exit_status import UsageError
 

@@ -9,13 +9,13 @@ import sys
 import tempfile
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._source.protocol import read_records
 from loaderkit._storage.addresses import is_remote
 from loaderkit._storage.patterns import file_parts

@@ -3,13 +3,13 @@
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._base.extras import missing_library
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit.errors import DataFormatError
 
 

@@ -1,13 +1,13 @@
 """What a source holds, at a glance: `source.card()`."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from reprlib import Repr
 from typing import Any
 
 import numpy as np
 
 from loaderkit._base.size_text import size_text
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._source.protocol import read_record, read_records
 
 from .record_features import MIXED, features_of

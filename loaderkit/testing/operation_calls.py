@@ -1,11 +1,11 @@
 """One operation called as an engine calls it, without an engine: for elements that were given, one at a time."""
 
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._base.tree import flatten, unflatten
 from loaderkit._order.rng import generator
 from loaderkit.transforms.base import (

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from functools import cached_property, partial
 from types import FrameType
 from typing import Any, cast
@@ -11,6 +10,7 @@ import numpy as np
 
 from loaderkit._base.notes import text_of
 from loaderkit._base.numbers import at_least
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._order.sharding import Sharding
 from loaderkit._plan.state.strict_json import find_problem
 from loaderkit.samplers.optional import (

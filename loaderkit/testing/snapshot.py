@@ -2,7 +2,6 @@
 
 import copy
 import copyreg
-from dataclasses import dataclass
 from reprlib import Repr
 from typing import Any
 
@@ -10,6 +9,7 @@ import cloudpickle
 import numpy as np
 
 from loaderkit._base.structure import Structure
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._base.tree import flatten, paths
 
 _short = Repr()

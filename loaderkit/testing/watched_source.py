@@ -1,10 +1,10 @@
 """A source that hands out copies of another source's own arrays and detects writes to them."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._base.tree import flatten, paths, unflatten
 from loaderkit._source.naming import namer_of
 from loaderkit.errors import PurityError

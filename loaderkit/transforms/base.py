@@ -11,7 +11,6 @@ user's operations each one stands for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from reprlib import repr as _short
 from typing import Any, ClassVar, Self
@@ -21,6 +20,7 @@ import numpy as np
 from loaderkit._base.former_arguments import warn_of_former
 from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._base.numbers import at_least, true_or_false
+from loaderkit._base.system.lazy_dataclass import dataclass
 
 from .stack import Block, stack
 

@@ -10,11 +10,11 @@ Each library wants another form of a picture, and gives back another one:
 
 import sys
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._base.system.optional_library import library
 from loaderkit._base.tree import flatten, map_leaves, unflatten
 

@@ -14,9 +14,10 @@ alone is a good measure, and the elements aren't examined. The size of pieces ne
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._order.facts import Cursor, Failure, Fill
 from loaderkit._order.rng import named_ordinal
 

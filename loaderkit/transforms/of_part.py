@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from loaderkit._base.system.lazy_dataclass import dataclass
 
 from .base import Map, NamedOperation, RandomMap, Transformation, function_of, label_of, name_of, seeds
 from .seeded import Seeded

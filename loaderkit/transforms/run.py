@@ -15,11 +15,11 @@ stream, for every size of tasks.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._order.facts import Cursor, Failure
 
 

@@ -6,13 +6,13 @@ after the failed one. One that doesn't fail hands on the failure behind its elem
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from functools import partial
 from itertools import compress
 from typing import Any
 
 import numpy as np
 
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._order.facts import Cursor, Failure
 from loaderkit._order.rng import RecordRng, child_of
 from loaderkit.errors import NoResultError

@@ -4,10 +4,11 @@ import contextlib
 import contextvars
 import ctypes
 import sys
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from .lazy_dataclass import dataclass
 
 _FENV_BYTES = 64  # at least those of the C library's fenv_t, 32 on x86-64
 

@@ -10,11 +10,12 @@ import contextlib
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Self
 
 from loaderkit.errors import FileChangedError
+
+from .lazy_dataclass import dataclass
 
 CHECK_S = 0.1  # between two looks at a mapped file
 # File systems that may give the same file another inode number once the kernel's cache has dropped it.

@@ -1,9 +1,9 @@
 """`loader.describe()`: what a loader does, part by part, as text and HTML."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._engine.stats.text import html_of, lines_of
 from loaderkit._order.sharding import Shard, ShardBlocks
 from loaderkit._plan.seekable_plan import SeekablePlan

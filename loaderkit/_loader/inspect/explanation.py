@@ -1,8 +1,9 @@
 """What `explain` answers: one line first, then a table of changes, as text, HTML and JSON."""
 
 import html
-from dataclasses import dataclass
 from typing import Any
+
+from loaderkit._base.system.lazy_dataclass import dataclass
 
 from .analysis import Change, Limit
 

@@ -2,12 +2,12 @@
 
 import html
 import time
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from loaderkit._base.numbers import not_an_int
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._base.system.one_thread import OneThread
 from loaderkit._engine.stats.text import duration
 from loaderkit._order.rng import child_of

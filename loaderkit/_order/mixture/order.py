@@ -7,7 +7,6 @@ An order is a function of the place. After any prefix a component was read as 0.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Protocol
@@ -16,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loaderkit._base.numbers import at_least
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._order.mixing import fold_each, mix64
 
 from .fair_table import Int32Array, Int64Array

@@ -12,11 +12,12 @@ places. A group or a tail has a table of its own by the same rule, over the ordi
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
 import numpy as np
+
+from loaderkit._base.system.lazy_dataclass import dataclass
 
 from .fair_table import Int32Array, Int64Array, fair_slots, slot_counts
 from .shares import check_shares

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from reprlib import repr as _short
 from typing import Any, Literal
@@ -10,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._order.permutation import Int64Array
 
 Rows = npt.NDArray[Any]  # (rows, tokens of a row)

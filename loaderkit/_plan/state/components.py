@@ -6,8 +6,9 @@ none of the other ones. Where a source's order is that of the sampler's componen
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from loaderkit._base.system.lazy_dataclass import dataclass
 
 Fingerprint = Mapping[str, Any]
 

@@ -11,10 +11,10 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._base.system.numerics import numerics
 from loaderkit._base.tree import unflatten
 from loaderkit._engine.dispatcher import Dispatcher

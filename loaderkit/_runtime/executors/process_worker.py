@@ -11,8 +11,8 @@ from dataclasses import replace
 from loaderkit._base.system.platform import open_process, process_state
 from loaderkit._base.system.resources import own_memory, processor_times
 from loaderkit._engine.dispatcher import Assignment
+from loaderkit._engine.progress import Progress
 from loaderkit._engine.stats.counters import WorkerCounters
-from loaderkit._engine.supervisor import Progress
 from loaderkit._engine.task import Discarded, Slot
 from loaderkit._runtime.memory.arena import Arena
 from loaderkit._runtime.start.first_messages import operations_now, pack_first_messages

@@ -12,13 +12,14 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._engine.dispatcher import Assignment
 from loaderkit._engine.elsewhere_pace import ElsewherePace
+from loaderkit._engine.progress import Progress
 from loaderkit._engine.stats.counters import TaskTrace, WorkerCounters
-from loaderkit._engine.supervisor import Progress
 from loaderkit._engine.task import Discarded, RowsRead, Slot, Target, Task, targets_of
 from loaderkit._runtime.memory.arena import Arena
 from loaderkit._runtime.memory.batch_layout import BatchLayout, pieces, write_seal

@@ -18,8 +18,8 @@ from loaderkit._base.notes import repr_of
 from loaderkit._base.system.resources import processor_times
 from loaderkit._engine.dispatcher import Assignment
 from loaderkit._engine.in_flight import before, record_number
+from loaderkit._engine.progress import Progress
 from loaderkit._engine.stats.counters import STARVING, TELLING, WAITING, WORKING, WorkerCounters
-from loaderkit._engine.supervisor import Progress
 from loaderkit._engine.task import Discarded, MakeBatch, Slot, Task, TaskResult, failed, with_failure
 from loaderkit._order.facts import Failure
 from loaderkit._runtime.worker.bad_record_handler import NO_RECORD

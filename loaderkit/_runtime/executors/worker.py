@@ -1,14 +1,14 @@
 """What the pool needs of a worker and of a kind of workers, and the events that a worker reports."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._engine.dispatcher import Assignment
+from loaderkit._engine.progress import Progress
 from loaderkit._engine.stats.counters import TaskTrace, WorkerCounters
-from loaderkit._engine.supervisor import Progress
 from loaderkit._engine.task import Discarded, Slot, TaskResult
 from loaderkit._runtime.memory.arena import Arena
 from loaderkit._runtime.worker.program import Program

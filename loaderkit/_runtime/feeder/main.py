@@ -12,11 +12,11 @@ import threading
 import time
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._runtime.transport import wire
 from loaderkit._storage.cache.chunk_feed import ChunkFeed
 from loaderkit._storage.cache.joint_feed import JointChunkFeed

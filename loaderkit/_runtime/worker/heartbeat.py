@@ -17,7 +17,7 @@ import time
 from array import array
 
 from loaderkit._base.system.shared_memory import anonymous_file, mapped
-from loaderkit._engine.supervisor import Progress
+from loaderkit._engine.progress import Progress
 
 from .meter import CELLS, stopped
 

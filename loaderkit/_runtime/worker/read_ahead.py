@@ -15,9 +15,9 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._base.system.limits import with_limits
 from loaderkit._base.system.packed_tokens import packed
 from loaderkit.errors import WorkerError

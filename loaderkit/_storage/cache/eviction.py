@@ -10,11 +10,11 @@ Deleted are only files that lie where the cache puts them and end with its foote
 import contextlib
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._base.system.limits import open_descriptor
 
 from .chunk_file import footer_of, is_temporary, remove_stale

@@ -4,11 +4,11 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
 from loaderkit._base.canonical_json import check_seal, digest, sealed
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._base.system.whole_file import whole_file
 from loaderkit.errors import DataFormatError
 from loaderkit.sources.record_features import is_features

@@ -1,7 +1,8 @@
 """Where a data set lies: its folder, by a name with a version, or by a path."""
 
 import os
-from dataclasses import dataclass
+
+from loaderkit._base.system.lazy_dataclass import dataclass
 
 from .card import CARD, is_name
 from .versions import Version, is_version, newest, parse_version

@@ -10,7 +10,8 @@ all                        all splits, in their order
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from loaderkit._base.system.lazy_dataclass import dataclass
 
 _PART = re.compile(r"(?P<name>[\w-]+)(\[(?P<slice>[^\]]+)\])?", re.ASCII)
 _BOUND = re.compile(r"((?P<value>-?[\d_.]+)(?P<unit>%|shard)?)?", re.ASCII)

@@ -1,10 +1,9 @@
 """Files of any format as blocks, for an index that has their checksums where it can't have those of records."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from loaderkit._base.block_checksums import BLOCK_BYTES
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._codecs.checksums import span_checksums
 from loaderkit._codecs.scan import ReadAt, ShardScan
 

@@ -1,8 +1,9 @@
 """Where the shards of a set may be made besides this machine."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from loaderkit._base.system.lazy_dataclass import dataclass
 
 
 class Cluster(Protocol):

@@ -5,9 +5,9 @@ import itertools
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._codecs.scan import Malformed
 from loaderkit._storage.addresses import redacted
 from loaderkit._storage.fetching import FetchError, storage_error, tried

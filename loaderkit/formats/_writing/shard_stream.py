@@ -6,9 +6,9 @@ import os
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Any, Self
 
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._base.system.limits import above_standard
 
 from .byte_file import NamedFile

@@ -3,9 +3,9 @@
 import contextlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit.formats import registry
 
 

@@ -3,7 +3,6 @@
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from loaderkit._base.block_checksums import BLOCK_BYTES
 from loaderkit._base.system.file_identity import FileIdentity
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._base.system.shared_memory import goes_to_a_worker
 from loaderkit._source.content import digest_of
 from loaderkit._storage.addresses import is_remote, redacted

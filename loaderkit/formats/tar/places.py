@@ -1,11 +1,11 @@
 """Which members of some records of tar archives are read, and where they lie."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit.formats._index.record_index import MemberRanges
 
 from .header import BLOCK

@@ -1,11 +1,11 @@
 """The bytes of one record of a tar archive: read without an index of its members, and compared with one."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._codecs.scan import Malformed
 
 from .header import BLOCK

@@ -3,10 +3,10 @@
 import re
 from array import array
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._codecs.checksums import span_checksums
 from loaderkit._codecs.scan import Malformed, Members, ReadAt, ShardScan
 

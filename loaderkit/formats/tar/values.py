@@ -6,11 +6,11 @@ A dict of bytes needs nothing beyond the members' names. For other values the ar
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit.formats.npy import decoded_array, encoded_array
 
 from .scanner import NAME, RESERVED, SKIPPED

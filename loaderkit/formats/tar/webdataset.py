@@ -6,7 +6,6 @@ Nothing in the archive says what the values were, so webdataset reads them, and 
 import io
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 from types import UnionType
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 
 from loaderkit._base.numbers import at_least
 from loaderkit._base.structure import dict_advice
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._base.system.optional_library import library
 from loaderkit.formats._writing.write_format import RecordEncoder, ShardWriter
 from loaderkit.formats.npy import encoded_array

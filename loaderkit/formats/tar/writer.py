@@ -1,9 +1,9 @@
 """Tar archives are written: a record is the members with its key, as webdataset reads them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit.formats._writing.byte_file import ByteFile
 from loaderkit.formats._writing.write_format import RecordEncoder, ShardWriter
 

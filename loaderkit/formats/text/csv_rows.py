@@ -9,11 +9,11 @@ a value that the file's end closes.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._codecs.scan import Malformed, ReadAt, ShardScan
 from loaderkit.formats._index.unpacked_text import scan_text
 

@@ -9,13 +9,14 @@ A value that the dtype doesn't hold doesn't fit: 300 isn't int8, 1e300 isn't flo
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from reprlib import repr as _short
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from loaderkit._base.system.lazy_dataclass import dataclass
 
 # In this order; rows decide for the first that all their values fit.
 _INFERRED = ("int64", "bool", "datetime64[D]", "datetime64[s]", "datetime64[ns]", "float64")

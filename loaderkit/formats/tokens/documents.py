@@ -5,7 +5,6 @@ import itertools
 import zlib
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from reprlib import repr as _short
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._base.block_checksums import BLOCK_BYTES, CheckedBlocks, damaged
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._storage.addresses import redacted
 from loaderkit._storage.open_ranges import FileAccess, open_ranges
 from loaderkit._storage.range_reader import RangeReader, read_range

@@ -7,7 +7,7 @@ After a FlatMap there is no generator, as in Grain.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -16,6 +16,7 @@ import numpy as np
 
 import loaderkit.transforms.base as engine
 from loaderkit._base.numbers import at_least
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit.transforms.base import NamedOperation
 from loaderkit.transforms.stages import RaisedBy
 

@@ -11,7 +11,6 @@ record and its next child.
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from types import TracebackType
@@ -19,6 +18,7 @@ from typing import Any
 
 from loaderkit._base.notes import annotate, keyed
 from loaderkit._base.numbers import at_least
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._loader.iterator.reader import Element
 from loaderkit._order.facts import PLANNED
 from loaderkit._order.metadata import RecordMetadata

@@ -8,7 +8,6 @@ import os
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.shared_memory import ShareableList, SharedMemory
 from typing import Any, Self
@@ -17,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loaderkit._base.former_arguments import warn_of_former
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._base.system.limits import above_standard
 
 

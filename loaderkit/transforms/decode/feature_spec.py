@@ -1,7 +1,6 @@
 """What a feature of a tf.train.Example becomes: its dtype, its shape, and what stands for a missing one."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from operator import index
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._codecs.example import Values
 
 _TEXTS = ("bytes", "str")

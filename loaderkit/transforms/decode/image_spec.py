@@ -1,7 +1,6 @@
 """Pictures as an image spec asks for them: "rgb8", "torchl", "pil", ... as webdataset names them."""
 
 import io
-from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from loaderkit._base.extras import missing_library
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit.transforms.image.decode import Decode
 
 # Extension: the formats that both OpenCV and Pillow read. Pillow is asked for no other: it would start Ghostscript for

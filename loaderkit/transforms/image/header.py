@@ -5,8 +5,9 @@ the height as two bytes at `height_at`. The end marker is checked too: within th
 restart marker, so FF D9 after the frame's segment means that the file is whole.
 """
 
-from dataclasses import dataclass
 from struct import Struct
+
+from loaderkit._base.system.lazy_dataclass import dataclass
 
 _SOI, _EOI, _SOS, _APP1 = 0xD8, 0xD9, 0xDA, 0xE1
 # C4, C8 and CC aren't frames.

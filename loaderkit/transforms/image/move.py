@@ -4,10 +4,11 @@ Coordinates are (x, y) in pixels from the picture's upper left corner, so the mi
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from loaderkit._base.system.lazy_dataclass import dataclass
 
 from .decoded import native
 from .region import Region

@@ -4,11 +4,12 @@ Upright coordinates are those of the picture as viewers show it, stored coordina
 orientation converts one to the other. A region is chosen in upright coordinates and decoded in stored ones.
 """
 
-from dataclasses import dataclass
 from math import exp, log, sqrt
 from typing import Any
 
 import numpy as np
+
+from loaderkit._base.system.lazy_dataclass import dataclass
 
 # orientation: (swap rows and columns, then reverse the rows, then reverse the columns)
 _TURNS = {

@@ -1,12 +1,12 @@
 """What moves with a picture: its boxes, masks and key points, and the leaves that have an entry for each box."""
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit.transforms.base import Map, RandomMap
 from loaderkit.transforms.leaf import leaf_key, with_leaf
 

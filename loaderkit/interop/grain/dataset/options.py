@@ -2,9 +2,10 @@
 
 import enum
 import os
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, Protocol, runtime_checkable
 
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit.interop.grain.options import MultiprocessingOptions, ReadOptions
 
 

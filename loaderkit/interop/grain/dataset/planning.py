@@ -5,10 +5,11 @@ rows of which some are absent, a flat map, and what follows them are operations.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit.interop.grain import transforms
 from loaderkit.interop.grain._batching import make_batch
 from loaderkit.interop.grain._steps import Step

@@ -8,13 +8,13 @@ begins: it has the parent's state before the rest's document, and the rest's cel
 import warnings
 from collections import deque
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
 import numpy as np
 
 from loaderkit._base.numbers import at_least
+from loaderkit._base.system.lazy_dataclass import dataclass
 
 from .step import State, Step, StepIterator
 

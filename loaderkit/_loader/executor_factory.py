@@ -9,9 +9,11 @@ import numpy as np
 
 from loaderkit._base.system.file_identity import Files
 from loaderkit._base.system.resources import available_memory
+from loaderkit._engine.worker_tuner import WorkerTuner
 from loaderkit._runtime.executors.executor import Executor
 from loaderkit._runtime.executors.inline import InlineExecutor
 from loaderkit._runtime.executors.worker_pool import WorkerPool
+from loaderkit._runtime.start.bare_processes import BareProcesses
 from loaderkit._runtime.worker.program import Program
 from loaderkit.errors import TransportError
 from loaderkit.samplers import Sampler
@@ -79,6 +81,7 @@ def make_executor(
     without_workers: str = _WITHOUT_WORKERS,
     feeder: "Feeder | None" = None,
     recruiter: "Recruiter | None" = None,
+    bare: BareProcesses | None = None,
 ) -> Executor:
     """A new executor for a program. It is the caller's to shut down.
 
@@ -88,6 +91,7 @@ def make_executor(
         without_workers: what the user can do with operations that can't be sent to workers, for the error.
         feeder: fetches chunks into the source's cache; it ends with the executor.
         recruiter: finds workers of other machines; it ends with the loader. None for none.
+        bare: processes that were started for the workers; None for none.
 
     Raises TransportError where the program can't be sent to worker processes.
 
@@ -112,6 +116,7 @@ def make_executor(
             task_rows=settings.task_rows,
             feeder=feeder,
             recruiter=recruiter,
+            bare=bare,
         )
     except TransportError as error:
         raise TransportError(f"{error}, or {without_workers}.") from error.__cause__
@@ -206,6 +211,21 @@ class LoaderExecutorFactory:
             from loaderkit._runtime.remote import recruiter  # other loaders don't need it
 
             self._recruiter = recruiter.Recruiter(remote)
+        self._bare: BareProcesses | None = None
+
+    def start(self) -> None:
+        """Starts processes for the workers of the next executor, without a program."""
+        settings = self._settings
+        if settings.worker_count and settings.worker_kind == "process" and self._bare is None:
+            tuner = WorkerTuner(settings.worker_count)
+            self._bare = BareProcesses(
+                tuner.workers if settings.tuned else settings.worker_count, settings.cpu
+            )
+
+    def close(self) -> None:
+        """Ends processes that no executor has."""
+        if self._bare is not None:
+            self._bare.end()
 
     @cached_property
     def _files(self) -> Files:
@@ -218,6 +238,8 @@ class LoaderExecutorFactory:
 
     def make(self, program: Program) -> Executor:
         """A new executor for it."""
-        return make_executor(
-            self._settings, program, feeder=feeder_of(self._settings), recruiter=self._recruiter
-        )
+        feeder = feeder_of(self._settings)
+        bare, self._bare = self._bare, None
+        if bare is not None and not bare.usable:
+            bare = None
+        return make_executor(self._settings, program, feeder=feeder, recruiter=self._recruiter, bare=bare)

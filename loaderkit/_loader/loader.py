@@ -397,6 +397,22 @@ class DataLoader(LineageMethods, Closing, Generic[T_co]):
 
     # --- workers ------------------------------------------------------------------------------------------------
 
+    def start(self) -> None:
+        """Starts the loader's worker processes now, which import numpy and loaderkit while the program does other work.
+
+        What they run is taken at `iter(loader)`, as without this call. Where they have been started, or work in this
+        process or in threads, it does nothing. Raises IteratorClosedError after `close`, WorkerError where this program
+        can't start processes.
+
+        >>> import loaderkit as lk
+        >>> with lk.load([5, 6], worker_count=1) as loader:
+        ...     loader.start()  # and then, say, compile the training step
+        ...     next(iter(loader))
+        5
+        """
+        if not self._shared_executor.made:
+            self._executor_factory.start()
+
     def stats(self) -> Stats:
         """What the loader's workers did so far, for all of its iterators; `it.stats()` has the trainer's side too.
 
@@ -417,6 +433,7 @@ class DataLoader(LineageMethods, Closing, Generic[T_co]):
         >>> loader.close()
         """
         self._shared_executor.close()
+        self._executor_factory.close()
 
     def _with(self, settings: LoaderSettings) -> Self:
         """A copy with other settings that shares the workers, and keeps what a subclass has."""

@@ -74,6 +74,14 @@ class SharedExecutor:
             return self._executor
 
     @property
+    def made(self) -> bool:
+        """Whether there is an executor. Raises IteratorClosedError after `close`."""
+        with self._lock:
+            if self._closed:
+                raise IteratorClosedError("the loader was closed")
+            return self._executor is not None
+
+    @property
     def in_use(self) -> bool:
         """Whether a stream is open."""
         with self._lock:

@@ -15,6 +15,7 @@ from loaderkit._engine.progress import Progress
 from loaderkit._engine.stats.counters import WorkerCounters
 from loaderkit._engine.task import Discarded, Slot
 from loaderkit._runtime.memory.arena import Arena
+from loaderkit._runtime.start.bare_processes import BareProcesses
 from loaderkit._runtime.start.first_messages import operations_now, pack_first_messages
 from loaderkit._runtime.start.launch import how_it_ended, launched
 from loaderkit._runtime.transport import wire
@@ -56,6 +57,7 @@ class ProcessWorker(WorkerChannel):
         packer: of later messages.
         number: its place in the pool.
         level: of processors, as `launched` takes it.
+        bare: has processes that were started already; None for none.
 
     pidfd is None where the system has none, or it has ended.
 
@@ -70,13 +72,14 @@ class ProcessWorker(WorkerChannel):
         packer: Packer,
         number: int,
         level: str | None,
+        bare: BareProcesses | None,
     ) -> None:
         self.number = number
         self._heartbeat = HeartbeatReader()
         try:
-            self.connection, self.process = launched(
-                (arena.fd, self._heartbeat.fd, *descriptors), level=level
-            )
+            passed = (arena.fd, self._heartbeat.fd, *descriptors)
+            taken = None if bare is None else bare.take()
+            self.connection, self.process = taken or launched(passed, level=level)
         except BaseException:
             self._heartbeat.close()
             raise
@@ -93,9 +96,12 @@ class ProcessWorker(WorkerChannel):
         # The end of its channel isn't enough: a process that the user's code forked there may still hold it open.
         self.pidfd = open_process(self.process.pid)
         try:
+            if taken is not None:
+                with contextlib.suppress(ConnectionError):  # it has ended, which its pidfd tells
+                    wire.send_descriptors(self.connection, passed)
             self._unsent += packed
             self.flush()
-        except BaseException:  # a MemoryError
+        except BaseException:  # a MemoryError, or a limit of descriptors under way
             self.kill()
             self.end(_KILL_SECONDS)
             raise
@@ -193,9 +199,10 @@ class ProcessWorker(WorkerChannel):
         return "an exit code that other code took" if self._reaped else how_it_ended(self.process.returncode)
 
 
-def process_kind(program: Program, level: str | None) -> WorkerKind:
+def process_kind(program: Program, level: str | None, bare: BareProcesses | None) -> WorkerKind:
     """Workers in processes of their own, which run the program as it is now, as on processors of a level.
 
+    bare: processes that were started for them; None for none.
     Raises TransportError where it can't be sent to them.
     """
     packer = Packer()
@@ -203,7 +210,7 @@ def process_kind(program: Program, level: str | None) -> WorkerKind:
     as_sent = operations_now(program)
 
     def start(shared: Shared, number: int, started: Started) -> Worker:
-        worker = ProcessWorker(packed, descriptors, shared.arena, packer, number, level)
+        worker = ProcessWorker(packed, descriptors, shared.arena, packer, number, level, bare)
         started(number, worker)
         return worker
 

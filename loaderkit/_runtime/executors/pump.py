@@ -62,10 +62,14 @@ def start_pump(pool: "WorkerPool") -> None:
     pool.poisoned = True  # until it is known whether the thread runs
     pump = Pump(pool, selector)
     state.ended = pump.ended
-    thread = threading.Thread(target=pump.run, name="loaderkit-pump", daemon=True)
+    bare, pool.bare = pool.bare, None
     try:
-        state.thread = thread
-        thread.start()
+        if bare is not None:
+            state.thread = bare.thread
+            bare.run(pump.run)
+        else:
+            state.thread = threading.Thread(target=pump.run, name="loaderkit-pump", daemon=True)
+            state.thread.start()
     except BaseException as error:
         refused = isinstance(error, Exception)
         if refused or not pump.begun.wait(_START_SECONDS):  # an interrupt may come before it runs, or after

@@ -27,6 +27,7 @@ from loaderkit._engine.task import inputs_of
 from loaderkit._engine.worker_tuner import PERIOD_SECONDS, Figures, WorkerTuner
 from loaderkit._order.facts import Failure
 from loaderkit._runtime.memory.arena import Arena
+from loaderkit._runtime.start.bare_processes import BareProcesses
 from loaderkit._runtime.worker.program import Program
 from loaderkit._source.naming import has_names
 from loaderkit.errors import IteratorClosedError, WorkerError
@@ -74,6 +75,7 @@ class WorkerPool(Executor):
         restart_policy: how many lost and late workers are accepted.
         max_memory, task_rows, feeder: as Executor says.
         recruiter: finds workers of other machines, beside those of this one; None for none.
+        bare: processes that were started for its workers, and their thread for its pump; None for none.
     """
 
     def __init__(
@@ -89,10 +91,12 @@ class WorkerPool(Executor):
         task_rows: int | None,
         feeder: "Feeder | None" = None,
         recruiter: "Recruiter | None" = None,
+        bare: BareProcesses | None = None,
     ) -> None:
         # Before anything is opened that would have to be closed again.
-        own_kind = process_kind(program, level) if kind == "process" else thread_kind(program)
+        own_kind = process_kind(program, level, bare) if kind == "process" else thread_kind(program)
         self._most = workers
+        self.bare = bare
         self.crew: RemoteCrew | None = None
         if recruiter is not None:
             from . import remote_crew  # other pools don't need it
@@ -307,6 +311,8 @@ class WorkerPool(Executor):
         if thread is not None:
             ended.wait()  # may be interrupted and called again; a join that was interrupted takes the thread for ended
             thread.join()
+        elif self.bare is not None:
+            self.bare.end()
         if self._feeder is not None:
             self._feeder.shut_down()
         self.release_recruiter()

@@ -76,10 +76,10 @@ def launched(
     """A new worker process, or another process of a loader: this side of a channel to it, and the process.
 
     Args:
-        descriptors: those that `worker.main.start` takes behind the channel, each 3 or more; they keep their numbers in
-            the process.
-        module: has the `start` that the process calls, with the other side of the channel, the first two descriptors,
-            the pid of this process and the other descriptors in `sys.argv`.
+        descriptors: those that `worker.main.start` takes, each 3 or more; they keep their numbers in the process. None
+            where they are sent later.
+        module: has the `start` that the process calls, with the other side of the channel, the pid of this process and
+            the descriptors in `sys.argv`.
         level: of processors, as which its libraries compute.
         ends_with_thread: whether the kernel kills it when the calling thread ends; else it has to look for its caller.
 
@@ -96,13 +96,12 @@ def launched(
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _IGNORED)
     try:
         with theirs, above_standard():
-            passed = (theirs.fileno(), *descriptors)
             process = subprocess.Popen(
-                [*command, *map(str, (*passed[:3], os.getpid(), *passed[3:]))],
+                [*command, *map(str, (theirs.fileno(), os.getpid(), *descriptors))],
                 stdin=subprocess.DEVNULL,
                 stdout=_stream_for_worker(1),
                 stderr=_stream_for_worker(2),
-                pass_fds=passed,
+                pass_fds=(theirs.fileno(), *descriptors),
                 env=worker_environment(level),
             )
     except BaseException:

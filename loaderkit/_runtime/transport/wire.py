@@ -5,6 +5,7 @@ go: a few microseconds, where a pickle would take as long as a small task. What 
 """
 
 import pickle
+import socket
 import struct
 from array import array
 from collections.abc import Iterator, Sequence
@@ -327,3 +328,29 @@ def _unpack_run(body: bytes) -> tuple[int, np.ndarray | None, np.ndarray | None]
     if has_ends:
         ends = np.frombuffer(body, np.int64, size * width, _RUN_HEAD + nbytes).reshape(size, width)
     return size, begins, ends
+
+
+_MOST_AT_ONCE = 250  # descriptors; Linux sends at most 253 with a message
+_COUNT = struct.Struct("=q")
+
+
+def send_descriptors(connection: socket.socket, descriptors: Sequence[int]) -> None:
+    """Sends a process that was started without them its descriptors, before any message; the channel is empty."""
+    first, *others = (
+        descriptors[at : at + _MOST_AT_ONCE] for at in range(0, len(descriptors), _MOST_AT_ONCE)
+    )
+    socket.send_fds(connection, [_COUNT.pack(len(descriptors))], first)
+    for more in others:
+        socket.send_fds(connection, [b"\0"], more)
+
+
+def received_descriptors(connection: socket.socket) -> list[int]:
+    """What `send_descriptors` sent. ConnectionError where the channel ends before."""
+    told, descriptors, *_ = socket.recv_fds(connection, _COUNT.size, _MOST_AT_ONCE)
+    while told and len(descriptors) < _COUNT.unpack(told)[0]:
+        more = socket.recv_fds(connection, 1, _MOST_AT_ONCE)
+        told = more[0] and told
+        descriptors += more[1]
+    if not told:
+        raise ConnectionResetError("the trainer has ended")
+    return descriptors

@@ -63,27 +63,27 @@ _MOST_TEXT = 2_000  # characters of an error inside another one
 _MOST_TOLD = 600  # characters of one for another machine, whose message has at most 4 KB
 
 
-def main(channel: int, arena: int, heartbeat: int, trainer: int, *descriptors: int) -> None:
+def main(channel: int, trainer: int, *descriptors: int) -> None:
     """Runs a worker until its channel ends.
 
     Args:
         channel: descriptor of the worker's end of the socket pair.
-        arena: descriptor of the loader's memory.
-        heartbeat: descriptor of the heartbeat's page.
         trainer: pid of the process that started this one.
-        descriptors: those that the program's pickle refers to, in order.
+        descriptors: of the loader's memory, of the heartbeat's page, and those that the program's pickle refers to, in
+            order. None where they come through the channel.
     """
     watched = open_process(trainer)
     if os.getppid() != trainer:
         return  # the trainer ended before its end could be watched
     connection = socket.socket(fileno=channel)
-    for descriptor in (channel, arena, heartbeat, *descriptors):
+    for descriptor in (channel, *descriptors):
         os.set_inheritable(descriptor, False)  # not for programs that the user's code starts
     code = 0
     try:
         if watched is not None:
             threading.Thread(target=_end_with, args=(watched,), name="loaderkit-watch", daemon=True).start()
-        _Worker(connection, ArenaView(arena), Heartbeat(heartbeat), list(descriptors)).run()
+        arena, heartbeat, *others = descriptors or wire.received_descriptors(connection)
+        _Worker(connection, ArenaView(arena), Heartbeat(heartbeat), others).run()
     except ConnectionError:
         pass  # the trainer has ended, or closed the channel
     except (OSError, RuntimeError, MemoryError) as error:

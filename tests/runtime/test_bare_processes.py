@@ -1,0 +1,137 @@
+"""Worker processes that are started before there is a program for them."""
+
+import os
+import signal
+import socket
+from typing import Any
+
+import numpy as np
+import pytest
+from runtime_loaders import numbers, until
+
+import loaderkit as lk
+from loaderkit._loader.executor_factory import LoaderExecutorFactory
+from loaderkit._runtime.start.bare_processes import BareProcesses
+from loaderkit._runtime.transport import wire
+
+
+class Pids:
+    """Each record is the process that reads it."""
+
+    def __len__(self) -> int:
+        return 16
+
+    def __getitem__(self, record_key: int) -> int:
+        return os.getpid()
+
+
+def started(loader: lk.DataLoader) -> set[int]:
+    """The pids of the processes that a loader has started without a program."""
+    factory: Any = loader._executor_factory
+    assert isinstance(factory, LoaderExecutorFactory)
+    assert factory._bare is not None
+    ready, wanted = factory._bare._ready, loader._settings.worker_count
+    until(lambda: len(ready) == wanted, "the processes")
+    return {process.pid for _, process in ready}
+
+
+def test_the_processes_that_were_started_do_the_work():
+    """No others are started at iter(loader), also for a second iterator; a second start() starts none."""
+    with numbers(16, data_source=Pids(), worker_count=2, task_rows=1) as loader:
+        loader.start()
+        pids = started(loader)
+        loader.start()
+        assert started(loader) == pids
+        assert set(loader) <= pids
+        loader.start()
+        assert set(loader) <= pids
+
+
+def test_the_program_is_taken_at_iter():
+    """What a source in memory holds by then is read, with its shared arrays, in the worker's own order."""
+    source = [1, 2, 3]
+    with numbers(3, data_source=source, worker_count=1) as loader:
+        loader.start()
+        source[1] = 7
+        assert list(loader) == [1, 7, 3]
+    columns = {f"c{number}": np.array([number, number + 1]) for number in range(3)}
+    with lk.load(columns, shuffle=False, num_epochs=1, worker_count=1) as loader:
+        loader.start()
+        assert [int(row["c2"]) for row in loader] == [2, 3]
+
+
+def test_one_that_has_ended_is_replaced():
+    """A process that was killed before it got the program costs a warning, and no element."""
+    with numbers(16, worker_count=1) as loader:
+        loader.start()
+        (pid,) = started(loader)
+        os.kill(pid, signal.SIGKILL)
+        assert list(loader) == [*range(16)]
+
+
+@pytest.mark.parametrize("opened", [False, True])
+def test_they_end_with_the_loader(opened):
+    """Whether there is an iterator, which has asked for no element, or none."""
+    loader = numbers(16, worker_count=2)
+    loader.start()
+    pids = started(loader)
+    it = iter(loader) if opened else None
+    loader.close()
+    del it
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+    with pytest.raises(lk.errors.IteratorClosedError):
+        loader.start()
+
+
+def test_they_end_with_the_last_reference():
+    """A loader that goes without close() leaves none."""
+    loader = numbers(16, worker_count=1)
+    loader.start()
+    (pid,) = started(loader)
+    thread = loader._executor_factory._bare.thread  # type: ignore[union-attr]
+    del loader
+    thread.join(60)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+@pytest.mark.parametrize("options", [{"worker_count": 0}, {"worker_count": 1, "worker_kind": "thread"}])
+def test_without_worker_processes_nothing_is_started(options):
+    """There is nothing to do ahead."""
+    with numbers(4, **options) as loader:
+        loader.start()
+        assert loader._executor_factory._bare is None
+        assert list(loader) == [0, 1, 2, 3]
+
+
+def test_a_fork_uses_none_of_them():
+    """Their thread isn't there: its loader starts workers of its own."""
+    bare = BareProcesses(0, None)
+    assert bare.usable
+    pid = os.fork()
+    if pid == 0:
+        os._exit(bare.usable)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    bare.end()
+
+
+@pytest.mark.parametrize("count", [2, 250, 600])
+def test_descriptors_arrive_in_order(count):
+    """As many as a program has, which are more than one message may bring."""
+    ours, theirs = socket.socketpair()
+    read, write = os.pipe()
+    with ours, theirs:
+        wire.send_descriptors(ours, [read, *[write] * (count - 1)])
+        ours.sendall(b"next")
+        first, *others = wire.received_descriptors(theirs)
+        assert theirs.recv(9) == b"next"
+        os.write(others[-1], b"!")
+        assert os.read(first, 1) == b"!"
+        assert len(others) == count - 1
+        ours.close()
+        with pytest.raises(ConnectionError):
+            wire.received_descriptors(theirs)
+    for descriptor in (read, write, first, *others):
+        os.close(descriptor)

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 
 # What files begin with that these programs compressed.
 _COMPRESSED = re.compile(

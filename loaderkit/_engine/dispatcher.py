@@ -31,10 +31,9 @@ and nothing can be freed does the error reach the stream's user, after everythin
 
 from collections import deque
 from collections.abc import Callable, Hashable
-from dataclasses import field
 from typing import NamedTuple
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, field
 from loaderkit._order.facts import Failure
 
 from .free_workers import FreeWorkers

@@ -5,12 +5,11 @@ or at a failure, which stays at the front once all before it was taken.
 """
 
 from collections import deque
-from dataclasses import replace
 
 import numpy as np
 
 from loaderkit._base.notes import keyed
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, replace
 from loaderkit._order.facts import Cursor, Failure, Loss
 from loaderkit.errors import BadRecordsError
 

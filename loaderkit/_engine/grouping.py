@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._order.facts import Cursor, Fill
 
 from .element_queue import ElementQueue, QueuedRun, QueueSlice

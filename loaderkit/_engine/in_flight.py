@@ -13,7 +13,7 @@ from collections.abc import Hashable
 
 import numpy as np
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._order.facts import Failure
 from loaderkit.errors import WorkerError, WorkerTimeoutError
 

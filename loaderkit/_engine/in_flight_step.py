@@ -8,14 +8,13 @@
 `TRANSITIONS` holds every move; any other is an error of the scheduler's.
 """
 
-from dataclasses import field
 from enum import IntEnum
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, field
 from loaderkit._order.facts import Failure, Fill, Loss
 
 from .task import Layout, Ready, Slot, Span, Target

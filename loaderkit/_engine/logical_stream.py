@@ -2,12 +2,11 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import field, replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, field, replace
 from loaderkit._order.facts import Cursor, Loss
 
 from .element_queue import ElementQueue, QueueSlice

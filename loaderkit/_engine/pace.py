@@ -3,7 +3,7 @@
 import math
 from copy import copy
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 
 # A message that wakes a sleeping processor costs 100 us and more on both sides: about 1% of a task of this length.
 # Decoding photographs with two workers reached 0.79 of two bare processes with tasks of 1 ms and 0.95 with 8 ms; with

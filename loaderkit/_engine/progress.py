@@ -1,6 +1,6 @@
 """What a worker is at, as its heartbeat tells it."""
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

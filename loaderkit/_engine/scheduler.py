@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 
 from .outputs import Outputs
 from .pace import Pace

@@ -6,7 +6,7 @@ worker meanwhile. So between two looks at most twice the interval counts.
 
 from collections.abc import Collection, Hashable, Mapping
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from enum import Enum
 from typing import Generic, Literal, TypeVar
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 
 from .progress import Progress
 from .stall_watch import Stall, StallWatch

@@ -1,9 +1,8 @@
 """What a stream and its workers are made of, as one frozen value."""
 
-from dataclasses import field, replace
 from typing import Any
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, field, replace
 from loaderkit._engine.supervisor import RestartPolicy
 from loaderkit._order.sharding import NoSharding, Sharding
 from loaderkit._plan.bad_records import Tolerance

@@ -14,7 +14,7 @@ stream: another rule needs another `stream_version`.
 
 import numpy as np
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 
 from .mixing import UInt64Array, fold_arrays
 from .permutation import Int64Array, distinct_of, permute, unpermute

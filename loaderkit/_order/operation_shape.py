@@ -1,13 +1,12 @@
 """What the plan knows of an operation: its kind and its name. It never sees the function."""
 
 from collections.abc import Callable
-from dataclasses import field
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loaderkit._base.numbers import at_least
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 
 from .mixing import UInt64Array, mix64
 

@@ -11,13 +11,12 @@ All of it depends on the stream, the policy and the set of bad records only, on 
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, field, replace
 from loaderkit._order.metadata import MOST_INT64, RecordMetadata
 from loaderkit._order.stage_keys import rows_of_keys
 from loaderkit.samplers import Sampler

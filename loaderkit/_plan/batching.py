@@ -11,7 +11,7 @@ import math
 from typing import Literal, get_args
 
 from loaderkit._base.numbers import at_least
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._order.sharding import Shard, ShardOptions
 
 Remainder = Literal["keep", "drop", "pad", "wrap"]

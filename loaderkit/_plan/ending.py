@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Literal
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 
 State = Literal["going", "dry", "stopped"]
 GOING: State = "going"

@@ -1,11 +1,10 @@
 """The exclusions of a plan: its sampler without them, the lists of records, and the stages in which these hold."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from itertools import zip_longest
 from typing import Protocol
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, replace
 from loaderkit._order.exclusions import ExclusionStage, Listed
 from loaderkit.samplers import Sampler
 from loaderkit.samplers.excluding import excluding

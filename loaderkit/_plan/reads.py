@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._order.permutation import Int64Array
 from loaderkit.samplers.protocol import ShapedSampler
 

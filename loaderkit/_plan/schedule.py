@@ -15,7 +15,7 @@ shape      the bucket of a step's rows, to whose boundaries they are padded; -1 
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._engine.in_flight_step import StepRecords
 from loaderkit._order.facts import Fill
 from loaderkit._order.metadata import MOST_INT64

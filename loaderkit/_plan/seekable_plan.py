@@ -7,14 +7,13 @@ a position are counted here, and checked against the user's limit.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._base.notes import keyed
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, replace
 from loaderkit._engine.in_flight_step import StepRecords
 from loaderkit._order.facts import Cursor, Facts, Failure, Loss
 from loaderkit._order.metadata import MOST_INDEX, RecordMetadata

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from loaderkit._base.numbers import at_least
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._order.metadata import MOST_INT64
 from loaderkit.errors import StateError
 

@@ -6,7 +6,7 @@ are refused.
 
 from collections.abc import Sequence
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._order.metadata import MOST_INDEX, MOST_STRIDE
 from loaderkit._order.operation_shape import OperationShape
 from loaderkit._order.sharding import Shard, ShardBlocks

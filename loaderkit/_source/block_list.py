@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._base.canonical_json import canonical
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._base.system.whole_file import whole_file
 from loaderkit.errors import ChecksumError, DataFormatError
 

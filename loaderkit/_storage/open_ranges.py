@@ -1,10 +1,9 @@
 """A reader of ranges for the shards of one set, by their names."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, field
 
 from .addresses import is_remote
 from .local_files import LocalFiles

@@ -16,11 +16,10 @@ import glob
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from typing import Any, NoReturn
 from urllib.parse import unquote
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, field
 from loaderkit._base.system.made_folder import MADE
 
 from .addresses import SCHEME, is_remote, redacted

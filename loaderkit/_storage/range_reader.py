@@ -1,13 +1,12 @@
 """The contract of what reads bytes: ranges of the shards of one set, wherever they lie."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 
 # What lies between two ranges is read and thrown away: it has to take less time than another read. On a local disk
 # that is a system call, on a server a round trip. Not tuned: at 20 ms and 100 MB/s a round trip is 2 MB, but 32 run at

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 
 from .image_header import image_header
 from .values import fields_of, value_text

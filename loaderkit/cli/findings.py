@@ -2,9 +2,8 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import asdict, dataclass
 
 from .exit_status import ExitStatus
 from .output import Output

@@ -7,9 +7,8 @@ import argparse
 import getopt
 import shlex
 from collections.abc import Mapping
-from dataclasses import field
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, field
 
 from .exit_status import UsageError
 

@@ -1,6 +1,6 @@
 """Which image a value is, and its size: read from the first bytes, without decoding it."""
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit.transforms.image.header import read_header
 
 

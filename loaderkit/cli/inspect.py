@@ -3,14 +3,13 @@
 import argparse
 import json
 from collections import Counter
-from dataclasses import field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._base.size_text import size_text
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, field
 from loaderkit._base.system.whole_file import whole_file
 
 from .exit_status import UsageError

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._base.system.made_folder import MADE, Made
 from loaderkit.formats import registry
 from loaderkit.formats._writing.dropped import list_path

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._source.protocol import read_records
 from loaderkit._storage.addresses import is_remote
 from loaderkit._storage.patterns import file_parts

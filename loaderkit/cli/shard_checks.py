@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._codecs.scan import Malformed, Scanner, ShardScan
 from loaderkit.errors import DataFormatError
 from loaderkit.formats._index.build import read_all

@@ -4,11 +4,10 @@ import argparse
 import json
 import os
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, replace
 from loaderkit._base.system.whole_file import whole_file
 from loaderkit._order.exclusions import stages_to_json
 from loaderkit._plan.state.document import dumps, loads

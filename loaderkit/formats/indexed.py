@@ -6,7 +6,6 @@ source has parts of files, or a file twice.
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
 from typing import TYPE_CHECKING, Any, NamedTuple, Never, SupportsIndex, cast
 
 import numpy as np
@@ -14,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from loaderkit._base.closing import Closing
 from loaderkit._base.hints import refuse_foreign_source_method
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, field
 from loaderkit._codecs.scan import Scanner
 from loaderkit._source.content import digest_of
 from loaderkit._source.origins import Origins

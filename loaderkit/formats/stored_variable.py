@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._base.extras import missing_library
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit.errors import DataFormatError
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from loaderkit._base.numbers import at_least
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._base.system.optional_library import library
 from loaderkit.transforms import Map
 from loaderkit.transforms.known_tokenizer import KnownTokenizer, known_tokenizer

@@ -9,7 +9,6 @@ A folder has both until the file is whole:
 import contextlib
 import json
 import os
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 
 from loaderkit._base.block_checksums import BlockChecksums, CheckedBlocks, checksums_of_text
 from loaderkit._base.canonical_json import check_seal, sealed
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import asdict, dataclass
 from loaderkit._base.system.limits import above_standard
 from loaderkit._base.system.whole_file import naming, whole_file
 from loaderkit.errors import DataFormatError

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._order.packing.block import FRAME_WORDS, Frame, How, UInt32Array, body_words
 from loaderkit.formats._writing.attempts import remove_attempts
 from loaderkit.formats._writing.cluster import Cluster, ClusterWork

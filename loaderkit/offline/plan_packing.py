@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from reprlib import repr as _short
 from typing import Any, Literal, NamedTuple
 
@@ -14,7 +13,7 @@ import numpy.typing as npt
 
 from loaderkit._base.canonical_json import canonical
 from loaderkit._base.numbers import at_least
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, replace
 from loaderkit._base.system.progress_bar import progress_bar
 from loaderkit._loader.one_pass import one_pass
 from loaderkit._order.array_digest import digest_of

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field
 from functools import partial
 from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, field
 from loaderkit._order.exclusions import Begin, ExclusionStage, Listed, PlacesLeft
 from loaderkit._order.groups import groups
 from loaderkit._order.matches import among

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from loaderkit._base.size_text import size_text
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._source.protocol import read_record, read_records
 
 from .record_features import MIXED, features_of

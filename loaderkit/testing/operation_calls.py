@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._base.tree import flatten, unflatten
 from loaderkit._order.rng import generator
 from loaderkit.transforms.base import (

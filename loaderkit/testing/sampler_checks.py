@@ -10,7 +10,7 @@ import numpy as np
 
 from loaderkit._base.notes import text_of
 from loaderkit._base.numbers import at_least
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._order.sharding import Sharding
 from loaderkit._plan.state.strict_json import find_problem
 from loaderkit.samplers.optional import (

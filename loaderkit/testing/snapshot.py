@@ -9,7 +9,7 @@ import cloudpickle
 import numpy as np
 
 from loaderkit._base.structure import Structure
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._base.tree import flatten, paths
 
 _short = Repr()

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._base.tree import flatten, paths, unflatten
 from loaderkit._source.naming import namer_of
 from loaderkit.errors import PurityError

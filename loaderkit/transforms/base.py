@@ -20,7 +20,7 @@ import numpy as np
 from loaderkit._base.former_arguments import warn_of_former
 from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._base.numbers import at_least, true_or_false
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 
 from .stack import Block, stack
 

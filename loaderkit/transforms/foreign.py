@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._base.system.optional_library import library
 from loaderkit._base.tree import flatten, map_leaves, unflatten
 

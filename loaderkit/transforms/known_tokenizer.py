@@ -9,11 +9,10 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import field
 from typing import Any
 
 from loaderkit._base.canonical_json import canonical
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, field
 from loaderkit._source.tables import library_names
 
 _OFF = ("off", "false", "f", "no", "n", "0")  # as the library tokenizers reads TOKENIZERS_PARALLELISM

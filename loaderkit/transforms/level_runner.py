@@ -14,10 +14,9 @@ alone is a good measure, and the elements aren't examined. The size of pieces ne
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, replace
 from loaderkit._order.facts import Cursor, Failure, Fill
 from loaderkit._order.rng import named_ordinal
 

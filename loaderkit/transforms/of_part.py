@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 
 from .base import Map, NamedOperation, RandomMap, Transformation, function_of, label_of, name_of, seeds
 from .seeded import Seeded

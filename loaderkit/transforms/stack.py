@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from loaderkit._base.structure import Structure, structure_of
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._base.tree import StructureMismatch, leaf_order, paths, typed_columns, unflatten
 from loaderkit.errors import BatchError
 

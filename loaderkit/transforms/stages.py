@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._order.facts import Cursor, Failure
 from loaderkit._order.rng import RecordRng, child_of
 from loaderkit.errors import NoResultError

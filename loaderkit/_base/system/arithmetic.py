@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .lazy_dataclass import dataclass
+from .dataclasses import dataclass
 
 _FENV_BYTES = 64  # at least those of the C library's fenv_t, 32 on x86-64
 

@@ -15,7 +15,7 @@ from typing import Self
 
 from loaderkit.errors import FileChangedError
 
-from .lazy_dataclass import dataclass
+from .dataclasses import dataclass
 
 CHECK_S = 0.1  # between two looks at a mapped file
 # File systems that may give the same file another inode number once the kernel's cache has dropped it.

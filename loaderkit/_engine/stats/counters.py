@@ -4,12 +4,11 @@ They only grow, so the difference of two is what happened between them.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import fields, replace
 from itertools import zip_longest
 from operator import attrgetter
 from typing import Any, NamedTuple, Self
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, fields, replace
 
 # What a worker is in, in the order of its cells.
 PHASES = ("starting", "working", "telling", "starving", "waiting")

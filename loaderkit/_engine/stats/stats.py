@@ -2,10 +2,9 @@
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import field, fields, replace
 from typing import Any
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, field, fields, replace
 
 from .counters import CorpusCounters, Exposed, PoolCounters, TrainerCounters, WorkerCounters
 from .text import html_of, line_of, lines_of, rows_of

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from loaderkit._base.numbers import at_least
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, replace
 from loaderkit._order.sharding import ShardOptions
 from loaderkit._plan.bad_records import Tolerance
 from loaderkit._plan.stream_shape import batching_of, changes_rows

@@ -5,7 +5,7 @@ allow C / D_cpu, reading threads N x threads / latency, threads of one interpret
 more than its demand. The smallest of these is the limit.
 """
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._engine.stats.stats import Stats
 from loaderkit._engine.stats.text import duration, percent
 

@@ -1,8 +1,6 @@
 """What follows from experiments with a loader: its limit, and what each change gains. Pure."""
 
-from dataclasses import replace
-
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, replace
 from loaderkit._engine.stats.stats import Stats
 
 from .analysis import ENOUGH, Change, Limit, advice_of, is_on_cpu, limit_of, rate_at

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._engine.stats.text import html_of, lines_of
 from loaderkit._order.sharding import Shard, ShardBlocks
 from loaderkit._plan.seekable_plan import SeekablePlan

@@ -3,7 +3,7 @@
 import html
 from typing import Any
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 
 from .analysis import Change, Limit
 

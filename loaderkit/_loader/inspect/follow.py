@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from loaderkit._base.numbers import not_an_int
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._base.system.one_thread import OneThread
 from loaderkit._engine.stats.text import duration
 from loaderkit._order.rng import child_of

@@ -7,7 +7,6 @@ looked for its pieces are kept.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
 from reprlib import repr as _short
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._base.numbers import at_least
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, fields
 from loaderkit._base.system.optional_library import library
 from loaderkit._base.system.progress_bar import progress_bar
 from loaderkit._base.system.whole_file import partial_file, whole_file

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Never, Self, TypeVar
 from loaderkit._base.closing import Closing
 from loaderkit._base.hints import refuse_foreign_method
 from loaderkit._base.numbers import at_least
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._engine.stats.counters import CorpusCounters
 from loaderkit._engine.stats.stats import Stats
 from loaderkit._loader.lineage_methods import LineageMethods

@@ -1,6 +1,6 @@
 """Lanes of a mixture: the parts of every global batch, each of which is a mixture of its own."""
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._order.permutation import Int64Array
 
 

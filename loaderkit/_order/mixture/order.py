@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loaderkit._base.numbers import at_least
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._order.mixing import fold_each, mix64
 
 from .fair_table import Int32Array, Int64Array

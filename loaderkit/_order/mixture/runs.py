@@ -12,7 +12,6 @@ by addition or subtraction of the runs between.
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Literal
@@ -20,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, field, replace
 from loaderkit._order.mixing import fold
 from loaderkit._order.permutation import Int64Array
 

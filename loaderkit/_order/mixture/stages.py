@@ -10,13 +10,12 @@ taken    records of each component that were read before a stage begins; kept fo
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from fractions import Fraction
 from itertools import pairwise, zip_longest
 from operator import is_
 from typing import Any, NamedTuple
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, field, replace
 from loaderkit.errors import StateError
 
 Weights = Mapping[str, Fraction]

@@ -17,7 +17,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 
 from .fair_table import Int32Array, Int64Array, fair_slots, slot_counts
 from .shares import check_shares

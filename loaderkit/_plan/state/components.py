@@ -8,7 +8,7 @@ none of the other ones. Where a source's order is that of the sampler's componen
 from collections.abc import Mapping
 from typing import Any
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 
 Fingerprint = Mapping[str, Any]
 

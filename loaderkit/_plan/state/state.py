@@ -1,11 +1,10 @@
 """The saved position of an iterator and the identity of its stream, as a value; document.py has its JSON."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
 from functools import reduce
 from typing import Any
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, field, replace
 from loaderkit._order.exclusions import ExclusionStage
 from loaderkit._order.facts import Cursor
 from loaderkit._order.metadata import MOST_STRIDE

@@ -18,9 +18,8 @@ import itertools
 import socket
 import threading
 from collections.abc import Sequence
-from dataclasses import field, replace
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, field, replace
 from loaderkit._base.system.limits import above_standard, naming_limits
 from loaderkit._engine.dispatcher import Dispatcher
 from loaderkit._engine.pace import Pace

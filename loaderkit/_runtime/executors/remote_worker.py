@@ -12,10 +12,9 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, replace
 from loaderkit._engine.dispatcher import Assignment
 from loaderkit._engine.elsewhere_pace import ElsewherePace
 from loaderkit._engine.progress import Progress

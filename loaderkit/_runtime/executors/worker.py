@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._engine.dispatcher import Assignment
 from loaderkit._engine.progress import Progress
 from loaderkit._engine.stats.counters import TaskTrace, WorkerCounters

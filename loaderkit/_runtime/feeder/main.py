@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._runtime.transport import wire
 from loaderkit._storage.cache.chunk_feed import ChunkFeed
 from loaderkit._storage.cache.joint_feed import JointChunkFeed

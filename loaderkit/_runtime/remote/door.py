@@ -11,10 +11,9 @@ import secrets
 import selectors
 import socket
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from typing import Any
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, field
 from loaderkit._base.system.limits import above_standard, naming_limits
 from loaderkit._base.system.numerics import numerics
 from loaderkit._runtime.start.first_messages import Parcel

@@ -14,10 +14,9 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import field
 
 from loaderkit._base.notes import text_of
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, field
 from loaderkit._base.system.limits import above_standard, naming_limits
 from loaderkit._runtime.start.driver import FAILED, READY, SETTINGS, START_SECONDS, event_of
 from loaderkit._runtime.start.launch import how_it_ended, launched

@@ -12,10 +12,9 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import field
 from typing import Any, Protocol
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, field
 from loaderkit._base.system.platform import dying_with_parent_thread
 from loaderkit._runtime.start.driver import LOST, READY, Event, Inbox, run, tell
 from loaderkit._runtime.start.launch import PACKAGES, how_it_ended

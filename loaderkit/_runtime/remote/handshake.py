@@ -17,11 +17,10 @@ unpickles nothing here, and takes no message over `MOST_BEFORE`; the keeper take
 import hmac
 import json
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import field
 from hashlib import blake2b
 from typing import Any
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, field
 
 from . import frames
 from .frames import KEY_NBYTES, FrameError, Opener, Sealer

@@ -11,9 +11,8 @@ import selectors
 import socket
 import threading
 from collections.abc import Iterator
-from dataclasses import field
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, field
 from loaderkit._base.system.limits import above_standard, naming_limits
 
 from .door import Door, Offer

@@ -17,7 +17,7 @@ from collections.abc import Collection, Sequence
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from typing import Any
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._base.system.start_folder import START_FOLDER, present_folder
 
 # Attributes of `__main__` that are passed on, besides its spec.

@@ -1,11 +1,10 @@
 """The part of a loader that its workers get."""
 
-from dataclasses import field
 from typing import Any
 
 from loaderkit._base.system.arithmetic import Arithmetic
+from loaderkit._base.system.dataclasses import dataclass, field
 from loaderkit._base.system.file_identity import Files
-from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit.transforms.base import Batch, Transformation, operation_name
 
 from .bad_record_handler import OnRecordError

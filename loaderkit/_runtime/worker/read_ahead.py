@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._base.system.limits import with_limits
 from loaderkit._base.system.packed_tokens import packed
 from loaderkit.errors import WorkerError

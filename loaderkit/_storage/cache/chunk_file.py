@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._base.block_checksums import BLOCK_BYTES, BlockChecksums
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._base.system.limits import above_standard, open_descriptor
 
 MAGIC = b"LKCHUNK1"

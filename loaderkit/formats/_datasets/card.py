@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from loaderkit._base.canonical_json import check_seal, digest, sealed
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._base.system.whole_file import whole_file
 from loaderkit.errors import DataFormatError
 from loaderkit.sources.record_features import is_features

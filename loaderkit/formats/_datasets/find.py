@@ -2,7 +2,7 @@
 
 import os
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 
 from .card import CARD, is_name
 from .versions import Version, is_version, newest, parse_version

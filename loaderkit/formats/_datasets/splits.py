@@ -11,7 +11,7 @@ all                        all splits, in their order
 import re
 from collections.abc import Mapping, Sequence
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 
 _PART = re.compile(r"(?P<name>[\w-]+)(\[(?P<slice>[^\]]+)\])?", re.ASCII)
 _BOUND = re.compile(r"((?P<value>-?[\d_.]+)(?P<unit>%|shard)?)?", re.ASCII)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from loaderkit._base.block_checksums import BLOCK_BYTES
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._codecs.checksums import span_checksums
 from loaderkit._codecs.scan import ReadAt, ShardScan
 

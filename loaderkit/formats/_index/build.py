@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator
 from contextlib import closing
 from typing import Any
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._base.system.resources import available_cpus
 from loaderkit._codecs.scan import Scanner
 from loaderkit._storage.range_reader import RangeReader

@@ -2,12 +2,11 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, field
 from loaderkit._storage.range_reader import ObjectVersion, RangeReader
 from loaderkit.errors import FileChangedError
 

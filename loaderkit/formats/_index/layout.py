@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from loaderkit._base.block_checksums import BLOCK_BYTES, BlockChecksums, CheckedBlocks
 from loaderkit._base.canonical_json import canonical, digest
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._base.system.file_identity import FileIdentity, WatchedFile
-from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._base.system.limits import above_standard, open_descriptor
 from loaderkit.errors import DataFormatError
 

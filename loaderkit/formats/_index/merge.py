@@ -4,14 +4,13 @@ import hashlib
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._base.canonical_json import canonical
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, field
 from loaderkit.errors import DataFormatError
 
 from .gzip_points import WINDOW_BYTES

@@ -5,13 +5,12 @@ that are whole and belong to the shard as it is now.
 """
 
 import hashlib
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import asdict, dataclass
 from loaderkit._codecs.scan import Members, ShardScan
 from loaderkit._storage.range_reader import ObjectVersion
 from loaderkit.errors import DataFormatError

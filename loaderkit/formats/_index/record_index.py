@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._base.block_checksums import damaged
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._codecs.checksums import data_crc32c, has_fast_crc32c
 from loaderkit._codecs.scan import TextBlocks
 from loaderkit._source.fingerprint import KNOWN_TO_SOME_INDEXES, same_where_known

@@ -4,7 +4,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._base.system.limits import open_descriptor
 from loaderkit._codecs.scan import Malformed, ReadAt, Scanner
 from loaderkit._storage.addresses import is_remote

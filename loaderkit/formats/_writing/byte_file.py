@@ -5,7 +5,7 @@ import io
 from typing import Any, BinaryIO, Self
 
 from loaderkit._base.structure import dict_advice
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._base.system.limits import above_standard
 from loaderkit._codecs.record_codec import encode_record
 

@@ -12,9 +12,8 @@ import os
 import pickle
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import field
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, field
 from loaderkit._base.system.numerics import numerics, other_numerics
 from loaderkit._runtime.start.driver import ANSWER, LOST, Driver, Event
 from loaderkit._runtime.transport.exceptions import unpack_exception

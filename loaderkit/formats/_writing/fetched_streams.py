@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._codecs.scan import Malformed
 from loaderkit._storage.addresses import redacted
 from loaderkit._storage.fetching import FetchError, storage_error, tried

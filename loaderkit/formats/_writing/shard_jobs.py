@@ -7,11 +7,10 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 from loaderkit._base.notes import annotate
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, replace
 from loaderkit._base.system.whole_file import partial_file
 
 from .shard_result import ShardResult, read_result

@@ -3,11 +3,10 @@
 import dataclasses
 import json
 import os
-from dataclasses import field
 from typing import Any
 
 from loaderkit._base.canonical_json import check_seal, sealed
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, field
 from loaderkit._base.system.whole_file import whole_file
 from loaderkit.errors import ChecksumError
 

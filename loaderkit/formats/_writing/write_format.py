@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator
 from typing import Any, Protocol, cast
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit.formats import registry
 
 

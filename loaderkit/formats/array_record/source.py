@@ -22,8 +22,8 @@ from loaderkit._base.closing import Closing
 from loaderkit._base.former_arguments import former_arguments
 from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._base.numbers import true_or_false
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._base.system.file_identity import FileIdentity
-from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._base.system.limits import most_open_files
 from loaderkit._base.system.shared_memory import goes_to_a_worker
 from loaderkit._source.content import content_hash, digest_of, sampled_keys

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._base.block_checksums import BLOCK_BYTES
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._base.system.file_identity import FileIdentity
-from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._base.system.shared_memory import goes_to_a_worker
 from loaderkit._source.content import digest_of
 from loaderkit._storage.addresses import is_remote, redacted

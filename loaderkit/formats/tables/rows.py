@@ -2,13 +2,12 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import field
 from typing import Any, SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, field
 from loaderkit._codecs.example_encoding import dtype_of
 from loaderkit._source.optional import ColumnsDifferError, lacking
 from loaderkit._source.record_key import check_key, check_keys

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Self
 
 from loaderkit._base.structure import dict_advice
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._base.system.optional_library import library
 from loaderkit.formats._writing.byte_file import new_file
 from loaderkit.formats._writing.write_format import RecordEncoder, ShardWriter

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._codecs.checksums import span_checksums
 from loaderkit._codecs.scan import Malformed, Members, ReadAt, ShardScan
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit.formats.npy import decoded_array, encoded_array
 
 from .scanner import NAME, RESERVED, SKIPPED

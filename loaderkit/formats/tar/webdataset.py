@@ -14,7 +14,7 @@ import numpy as np
 
 from loaderkit._base.numbers import at_least
 from loaderkit._base.structure import dict_advice
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._base.system.optional_library import library
 from loaderkit.formats._writing.write_format import RecordEncoder, ShardWriter
 from loaderkit.formats.npy import encoded_array

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, cast
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit.formats._writing.byte_file import ByteFile
 from loaderkit.formats._writing.write_format import RecordEncoder, ShardWriter
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._codecs.scan import Malformed, ReadAt, ShardScan
 from loaderkit.formats._index.unpacked_text import scan_text
 

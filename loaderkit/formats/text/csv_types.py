@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 
 # In this order; rows decide for the first that all their values fit.
 _INFERRED = ("int64", "bool", "datetime64[D]", "datetime64[s]", "datetime64[ns]", "float64")

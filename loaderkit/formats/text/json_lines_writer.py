@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit.formats._index.unpacked_text import zstd_library
 from loaderkit.formats._writing.byte_file import ByteFile
 from loaderkit.formats._writing.write_format import RecordEncoder, ShardWriter

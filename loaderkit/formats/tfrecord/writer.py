@@ -3,7 +3,7 @@
 import struct
 from typing import Any
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._codecs.checksums import crc32c_of_integer, data_crc32c, masked
 from loaderkit.formats._writing.byte_file import ByteFile, RecordBytes
 from loaderkit.formats._writing.write_format import RecordEncoder, ShardWriter

@@ -23,7 +23,6 @@ import json
 import struct
 import zlib
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,7 @@ from numpy.typing import NDArray
 
 from loaderkit._base.block_checksums import BlockChecksums
 from loaderkit._base.canonical_json import digest
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import asdict, dataclass
 from loaderkit.formats.npy import array_header, encoded_array
 
 MAGIC = b"LKTOKEN1"

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._base.block_checksums import BLOCK_BYTES, CheckedBlocks, damaged
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._storage.addresses import redacted
 from loaderkit._storage.open_ranges import FileAccess, open_ranges
 from loaderkit._storage.range_reader import RangeReader, read_range

@@ -4,14 +4,13 @@ import hashlib
 from collections.abc import Sequence
 from contextlib import closing
 from copy import copy
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._base.block_checksums import BLOCK_BYTES, JoinedBlocks
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, replace
 from loaderkit._storage.addresses import redacted
 from loaderkit._storage.open_ranges import FileAccess, open_ranges
 from loaderkit._storage.range_reader import ObjectVersion, RangeReader, SpanReader

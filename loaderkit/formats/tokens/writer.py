@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from loaderkit._base.block_checksums import BlockChecksums
 from loaderkit._base.structure import dict_advice
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit.formats._writing.byte_file import ByteFile
 from loaderkit.formats._writing.write_format import RecordEncoder, ShardWriter
 

@@ -7,7 +7,6 @@ After a FlatMap there is no generator, as in Grain.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -16,7 +15,7 @@ import numpy as np
 
 import loaderkit.transforms.base as engine
 from loaderkit._base.numbers import at_least
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, field
 from loaderkit.transforms.base import NamedOperation
 from loaderkit.transforms.stages import RaisedBy
 

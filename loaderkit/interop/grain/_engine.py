@@ -1,12 +1,11 @@
 """The engine behind a loader of Grain's names: workers, memory and order are loaderkit's own."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
+from loaderkit._base.system.dataclasses import dataclass, replace
 from loaderkit._base.system.file_identity import Files
-from loaderkit._base.system.lazy_dataclass import dataclass
 from loaderkit._loader.executor_factory import files_of_workers, make_executor, program_of
 from loaderkit._loader.iterator.quarantine import Quarantine
 from loaderkit._loader.iterator.reader import Element, StreamReader

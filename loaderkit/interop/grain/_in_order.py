@@ -18,7 +18,7 @@ from typing import Any
 
 from loaderkit._base.notes import annotate, keyed
 from loaderkit._base.numbers import at_least
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._loader.iterator.reader import Element
 from loaderkit._order.facts import PLANNED
 from loaderkit._order.metadata import RecordMetadata

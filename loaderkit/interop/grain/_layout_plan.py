@@ -7,13 +7,12 @@ writes the same numbers in its checkpoints.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, replace
 from loaderkit._engine.grouping import Grouping
 from loaderkit._engine.row_scheduler import RowScheduler
 from loaderkit._engine.scheduler import Scheduler, SchedulerContext

@@ -8,12 +8,11 @@ state   how many records of each part were taken, and which part is next.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, replace
 from loaderkit._engine.in_flight_step import StepRecords
 from loaderkit._plan.feeds import KeysAhead
 from loaderkit.samplers import Sampler

@@ -7,10 +7,9 @@ made ahead.
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
 from itertools import chain
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, field, replace
 from loaderkit._engine.scheduler import Records, Scheduler, SchedulerContext, no_replacement
 from loaderkit._engine.task import End, Outcome, Ready, Slot, Task, TaskResult
 

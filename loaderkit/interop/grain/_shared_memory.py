@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loaderkit._base.former_arguments import warn_of_former
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._base.system.limits import above_standard
 
 

@@ -3,11 +3,10 @@
 import pickle
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, replace
 from loaderkit._runtime.transport.pickling import Packer, teach
 from loaderkit.transforms.base import name_of
 

@@ -19,7 +19,7 @@ import jax
 import numpy as np
 
 from loaderkit._base.numbers import at_least
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._base.tree import flatten, unflatten
 from loaderkit._loader.iterator.iterator import DataLoaderIterator, Lookahead, LookaheadItem, WrappedIterator
 from loaderkit._plan.seekable_plan import SeekablePlan

@@ -7,7 +7,7 @@ from typing import Any
 
 from loaderkit._base.extras import missing_library
 from loaderkit._base.notes import text_of
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 
 _ADVICE = "'auto' for the cluster of this machine, or HOST:PORT of its head"
 

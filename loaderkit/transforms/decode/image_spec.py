@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from loaderkit._base.extras import missing_library
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit.transforms.image.decode import Decode
 
 # Extension: the formats that both OpenCV and Pillow read. Pillow is asked for no other: it would start Ghostscript for

@@ -1,6 +1,5 @@
 """What the operations on columns share: which leaf is read, which is made, and what a leaf may hold."""
 
-from dataclasses import field
 from reprlib import repr as _short
 from typing import Any
 
@@ -8,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loaderkit._base.numbers import number
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, field
 from loaderkit.transforms.base import Map
 from loaderkit.transforms.leaf import Place, leaf_key, value_at, with_value
 

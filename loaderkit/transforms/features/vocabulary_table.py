@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import field
 from hashlib import sha256
 from reprlib import repr as _short
 from typing import Any
 
 import numpy as np
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, field
 from loaderkit.transforms.leaf import Place
 
 

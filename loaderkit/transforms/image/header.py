@@ -7,7 +7,7 @@ restart marker, so FF D9 after the frame's segment means that the file is whole.
 
 from struct import Struct
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 
 _SOI, _EOI, _SOS, _APP1 = 0xD8, 0xD9, 0xDA, 0xE1
 # C4, C8 and CC aren't frames.

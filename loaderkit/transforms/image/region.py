@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 
 # orientation: (swap rows and columns, then reverse the rows, then reverse the columns)
 _TURNS = {

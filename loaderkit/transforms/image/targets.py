@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit.transforms.base import Map, RandomMap
 from loaderkit.transforms.leaf import leaf_key, with_leaf
 

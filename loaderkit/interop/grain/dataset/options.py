@@ -2,10 +2,9 @@
 
 import enum
 import os
-from dataclasses import fields
 from typing import Any, Protocol, runtime_checkable
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, fields
 from loaderkit.interop.grain.options import MultiprocessingOptions, ReadOptions
 
 

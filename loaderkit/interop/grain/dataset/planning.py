@@ -5,11 +5,10 @@ rows of which some are absent, a flat map, and what follows them are operations.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass, replace
 from loaderkit.interop.grain import transforms
 from loaderkit.interop.grain._batching import make_batch
 from loaderkit.interop.grain._steps import Step

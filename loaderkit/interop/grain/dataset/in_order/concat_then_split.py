@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from loaderkit._base.numbers import at_least
-from loaderkit._base.system.lazy_dataclass import dataclass
+from loaderkit._base.system.dataclasses import dataclass
 
 from .step import State, Step, StepIterator
 

@@ -6,11 +6,14 @@ Public classes are the standard library's, so that their signatures are there at
 """
 
 import dataclasses
+from dataclasses import MISSING, FrozenInstanceError, asdict, field, fields, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+__all__ = ["asdict", "dataclass", "field", "fields", "replace"]
+
 if TYPE_CHECKING:
-    from dataclasses import dataclass as dataclass  # noqa: PLC0414 - what other files import
+    from dataclasses import dataclass
 else:
 
     def dataclass(cls=None, /, *, init=True, repr=True, eq=True, frozen=False, slots=False, kw_only=False):  # noqa: A002 - its names
@@ -53,17 +56,17 @@ def _compiled_init(made: Any) -> Any:
     frozen = made.__dataclass_params__.frozen
     known: dict[str, Any] = {"put": object.__setattr__, "absent": object()}
     by_place, by_name, body = ["self"], list[str](), ["pass"]
-    for field in dataclasses.fields(made):
-        name = value = field.name
+    for each in fields(made):
+        name = value = each.name
         argument = name
-        if field.default is not dataclasses.MISSING:
+        if each.default is not MISSING:
             argument = f"{name}=default_{name}"
-            known[f"default_{name}"] = field.default
-        elif field.default_factory is not dataclasses.MISSING:
+            known[f"default_{name}"] = each.default
+        elif each.default_factory is not MISSING:
             argument, value = f"{name}=absent", f"make_{name}() if {name} is absent else {name}"
-            known[f"make_{name}"] = field.default_factory
-        if field.init:
-            (by_name if field.kw_only else by_place).append(argument)
+            known[f"make_{name}"] = each.default_factory
+        if each.init:
+            (by_name if each.kw_only else by_place).append(argument)
         elif argument.endswith("=absent"):
             value = f"make_{name}()"
         else:
@@ -79,7 +82,7 @@ def _compiled_init(made: Any) -> Any:
 
 def _compared(made: Any) -> Any:
     """A function that gives the values of an object."""
-    names = [field.name for field in dataclasses.fields(made) if field.compare]
+    names = [each.name for each in fields(made) if each.compare]
     if len(names) > 1:
         return attrgetter(*names)
     return lambda self: tuple(getattr(self, name) for name in names)
@@ -100,7 +103,7 @@ def _hash(made: Any) -> Any:
 
 
 def _repr(made: Any) -> Any:
-    names = [field.name for field in dataclasses.fields(made) if field.repr]
+    names = [each.name for each in fields(made) if each.repr]
 
     def text(self: Any) -> str:
         return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
@@ -109,28 +112,28 @@ def _repr(made: Any) -> Any:
 
 
 def _freeze(made: Any) -> None:
-    names = [field.name for field in dataclasses.fields(made)]
-
-    def assign(self: Any, name: str, value: Any) -> None:
-        if type(self) is made or name in names:
-            raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
-        super(made, self).__setattr__(name, value)
-
-    def delete(self: Any, name: str) -> None:
-        if type(self) is made or name in names:
-            raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
-        super(made, self).__delattr__(name)
-
-    made.__setattr__, made.__delattr__ = assign, delete
+    made.__setattr__ = _refusing(made, "__setattr__", "assign to")
+    made.__delattr__ = _refusing(made, "__delattr__", "delete")
     made.__dataclass_params__.frozen = True
     if "__slots__" in vars(made):
         made.__getstate__, made.__setstate__ = _state, _set_state
 
 
+def _refusing(made: Any, method: str, what: str) -> Any:
+    names = [each.name for each in fields(made)]
+
+    def refuse(self: Any, name: str, *value: Any) -> None:
+        if type(self) is made or name in names:
+            raise FrozenInstanceError(f"cannot {what} field {name!r}")
+        getattr(super(made, self), method)(name, *value)
+
+    return refuse
+
+
 def _state(self: Any) -> list[Any]:
-    return [getattr(self, field.name) for field in dataclasses.fields(self)]
+    return [getattr(self, each.name) for each in fields(self)]
 
 
 def _set_state(self: Any, state: list[Any]) -> None:
-    for field, value in zip(dataclasses.fields(self), state, strict=True):
-        object.__setattr__(self, field.name, value)
+    for each, value in zip(fields(self), state, strict=True):
+        object.__setattr__(self, each.name, value)

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from loaderkit._base.system import lazy_dataclass
+from loaderkit._base.system import dataclasses as ours
 
-KINDS = [lazy_dataclass.dataclass, dataclasses.dataclass]
+KINDS = [ours.dataclass, dataclasses.dataclass]
 Made = tuple[Any, Any, Any]
 
 
@@ -93,7 +93,7 @@ def test_it_does_what_the_standard_library_does(call: Callable[..., Any]):
     assert repr(ours) == repr(theirs)
 
 
-@lazy_dataclass.dataclass(frozen=True, slots=True)
+@ours.dataclass(frozen=True, slots=True)
 class Kept:
     """A value that goes through a pickle."""
 

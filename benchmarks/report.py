@@ -50,11 +50,11 @@ def report_of(documents: list[dict[str, Any]]) -> str:
     parts = []
     for document in documents:
         names = ", ".join(dict.fromkeys(found["workload"] for found in document["benchmarks"]))
-        how = document["how"]
+        how, load = document["how"], document["how"]["load"]
         versions = {name: what for name, what in document["versions"].items() if what != "not installed"}
         parts.append(
-            f"{names}: {how['repeats']} rounds, windows of {how['seconds']:g} s, load of the machine "
-            f"{how['load']['before']} before and {how['load']['after']} after; {table.listed(document['machine'])} {table.listed(versions)}"
+            f"{names}: {how['repeats']} rounds, windows of {how['seconds']:g} s, load of the machine {load['before']} "
+            f"before and {load['after']} after; {table.listed(document['machine'])} {table.listed(versions)}"
         )
     outcomes = [outcome_of(found) for document in documents for found in document["benchmarks"]]
     return "\n\n".join((*parts, table.of_all(outcomes), table.ahead(outcomes)))

@@ -5,8 +5,6 @@ begins. Bytes stay as they are, but for those that would be taken for either, wh
 """
 
 from collections.abc import Sequence
-from itertools import repeat
-from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -87,7 +85,7 @@ def decode_records(records: list[bytes]) -> list[Any]:
     [b'one', {'two': 2}]
     """
     # Few records are ours: one search, which may find too many, is for all.
-    heads = b"".join(map(getitem, records, repeat(slice(HEAD))))
+    heads = b"".join([record[:HEAD] for record in records])
     return records if MAGIC not in heads and NAME not in heads else [*map(decode_record, records)]
 
 

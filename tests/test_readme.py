@@ -180,7 +180,7 @@ def test_what_is_to_be_installed_is_an_extra_of_the_project():
         assert file.name == "CHANGELOG.md" or "loaderkit[" not in text, f"{file} installs from a registry"
     assert {
         extra for extra in extras if f"pip install '.[{extra}]'" not in (ROOT / "README.md").read_text()
-    } == {*("demo", "test", "bench", "notebooks")}
+    } == {*("demo", "test", "bench", "peers", "notebooks")}
 
 
 def test_the_commands_are_those_of_the_project():

@@ -7,7 +7,7 @@ from benchmarks.benchmark import Benchmark
 NAMES = (
     "plan", "small", "mnist", "columnar", "images", "jpeg", "text", "arrayrecord", "transport", "chain", "resume",
     "start", "memory", "skewed", "slow", "busy", "scale", "storage", "mixture", "packing", "buckets", "interop",
-    "formats", "remote", "grain-dataset", "language", "recipe",
+    "formats", "remote", "grain-dataset", "language", "recipe", "example",
 )  # fmt: skip
 
 

@@ -5,7 +5,6 @@ begins. Bytes stay as they are, but for those that would be taken for either, wh
 """
 
 from collections.abc import Sequence
-from itertools import compress, repeat
 from typing import Any
 
 import numpy as np
@@ -85,18 +84,9 @@ def decode_records(records: list[bytes]) -> list[Any]:
     >>> decode_records([b"one", encode_record({"two": 2})])
     [b'one', {'two': 2}]
     """
-    # Data of any kind begins with b"\n" now and then, so only such records are looked at in a loop.
-    begins = [*map(bytes.startswith, records, repeat(_BEGINNINGS))]
-    if True not in begins:
-        return records
-    # All records of tf.train.Example do, and few of them are ours: one search, which may find too many, is for all.
-    heads = b"".join([record[:HEAD] for record in compress(records, begins)])
-    if MAGIC not in heads and NAME not in heads:
-        return records
-    decoded: list[Any] = [*records]
-    for place in compress(range(len(records)), begins):
-        decoded[place] = decode_record(records[place])
-    return decoded
+    # Few records are ours: one search, which may find too many, is for all.
+    heads = b"".join([record[:HEAD] for record in records])
+    return records if MAGIC not in heads and NAME not in heads else [*map(decode_record, records)]
 
 
 def _msgpack() -> Any:

@@ -200,6 +200,8 @@ class Joiner:
     def _join_bytes(self, columns: Sequence[Column]) -> np.ndarray:
         # Leaves other than bytes become numpy scalars, from an array as from a list.
         leaves = [leaf for column in columns for leaf in column]
+        if set(map(type, leaves)) == {bytes}:
+            return np.fromiter(leaves, object, len(leaves))
         out = np.empty(len(leaves), object)  # (n,) bytes
         expected: tuple[int, ...] | None = None
         for row, leaf in enumerate(leaves):

@@ -13,7 +13,7 @@ pytest.importorskip("cv2", reason="the benchmarks need opencv-python-headless")
 from benchmarks import augment, chunk_order, growth
 from benchmarks.benchmark import PER_SECOND, Bound, speedup
 from benchmarks.contender import grain_tuned, ours, torch
-from benchmarks.report import outcome_of
+from benchmarks.report import BEGIN, END, README, kept, outcome_of, with_report
 from benchmarks.runner import Outcome
 from benchmarks.summary import summarised
 from benchmarks.table import ahead, of_all, of_outcome
@@ -230,3 +230,14 @@ def test_earlier_figures_make_one_table(smoke):
     assert len(rows) == sum(len(entry["comparisons"]) for entry in figures) > 0
     assert {row[1].strip() for row in rows} == {entry["name"] for entry in figures if entry["comparisons"]}
     assert all(row[2].strip() in printed for row in rows)
+
+
+def test_the_table_of_the_readme_is_what_its_figures_say():
+    """`python -m benchmarks.report` changes nothing; figures of several commits, or of no commit, make no table."""
+    text = README.read_text()
+    assert with_report(text, kept()) == text
+    other = {"versions": {"loaderkit": "0.1.0 (0123456)"}}
+    changed = {"versions": {"loaderkit": "0.1.0 (0123456-dirty)"}}
+    for documents in ([*kept(), other], [changed], []):
+        with pytest.raises(ValueError, match="of one commit"):
+            with_report(BEGIN + END, documents)

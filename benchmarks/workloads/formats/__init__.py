@@ -1,5 +1,5 @@
-"""Files of tables beside Hugging Face's data sets; TFRecord beside tf.data; writers beside those of the formats."""
+"""Files of tables beside Hugging Face's data sets; writers beside those of the formats."""
 
-from benchmarks.workloads.formats import tables, tfrecord, writing
+from benchmarks.workloads.formats import tables, writing
 
-BENCHMARKS = tables.BENCHMARKS + tfrecord.BENCHMARKS + writing.BENCHMARKS
+BENCHMARKS = tables.BENCHMARKS + writing.BENCHMARKS

@@ -5,7 +5,7 @@ A leaf is a list of bytes (bytes, str, and dtypes that Example lacks as little-e
 """
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -23,7 +23,9 @@ _MOST_BEFORE = 12
 # Bytes of a record in which the description's name ends.
 HEAD = _MOST_BEFORE + len(NAME)
 _SIMPLE_KINDS = "biufcSUmM"
-_INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
+_INT64_MIN, _INT64_MAX, _UINT64_MAX = -(1 << 63), (1 << 63) - 1, (1 << 64) - 1
+# The encoded bytes in pieces, which are joined once: joins of each message in the next copied a large record six times.
+Pieces = list[bytes]
 
 
 class NotAnExampleError(Exception):
@@ -50,15 +52,13 @@ def encode_example(record: dict[str, Any]) -> bytes:
     {'label': 3, 'image': array([[0, 0],
            [0, 0]], dtype=uint8)}
     """
-    features: dict[str, bytes] = {}
-    description = json.dumps(
-        _described(record, "", features), ensure_ascii=False, separators=(",", ":")
-    ).encode()
+    features: dict[str, Pieces] = {}
+    entries = [_description(_described(record, "", features))]
     if DESCRIPTION in features or DESCRIPTION in record:
         raise NotAnExampleError
-    entries = [_entry(DESCRIPTION, _bytes_list([description]))]
-    entries += [_entry(name, features[name]) for name in sorted(features)]
-    return message_field(1, b"".join(entries))
+    for name in sorted(features):
+        entries += _field(1, [_named(name), *_field(2, features[name])])
+    return b"".join(_field(1, entries))
 
 
 def decode_example(data: bytes) -> dict[str, Any]:
@@ -81,9 +81,26 @@ def decode_example(data: bytes) -> dict[str, Any]:
 _parsed = lru_cache(256)(json.loads)
 
 
-def _described(record: dict[str, Any], prefix: str, features: dict[str, bytes]) -> dict[str, Any]:
+class _Fields(tuple[tuple[str, Any], ...]):
+    """What the description says of a dict: names, with a text, a list as a tuple, or `_Fields` for each."""
+
+    __slots__ = ()
+
+
+# Records of a set are mostly of one structure.
+@lru_cache(256)
+def _description(fields: _Fields) -> bytes:
+    text = json.dumps(_as_json(fields), ensure_ascii=False, separators=(",", ":"))
+    return b"".join(_field(1, [_named(DESCRIPTION), *_field(2, _bytes_list([text.encode()]))]))
+
+
+def _as_json(said: Any) -> Any:
+    return {name: _as_json(inner) for name, inner in said} if type(said) is _Fields else said
+
+
+def _described(record: dict[str, Any], prefix: str, features: dict[str, Pieces]) -> _Fields:
     """What the description says of a dict, whose leaves are put into the features."""
-    tree = {}
+    fields: list[tuple[str, Any]] = []
     for key, value in record.items():
         if type(key) is not str or not _has_utf8(key):
             raise NotAnExampleError
@@ -93,16 +110,18 @@ def _described(record: dict[str, Any], prefix: str, features: dict[str, bytes]) 
             )
         name = prefix + key
         if type(value) is dict:
-            tree[key] = _described(value, name + "/", features)
+            fields.append((key, _described(value, name + "/", features)))
             continue
-        tree[key], feature = _leaf(value)
+        said, feature = _leaf(value)
+        fields.append((key, said))
         if feature is not None:
             if name in features:
                 raise NotAnExampleError
             features[name] = feature
-    return tree
+    return _Fields(fields)
 
 
+@lru_cache(4096)
 def _has_utf8(text: str) -> bool:
     try:
         text.encode()
@@ -111,7 +130,7 @@ def _has_utf8(text: str) -> bool:
     return True
 
 
-def _leaf(value: Any) -> tuple[Any, bytes | None]:
+def _leaf(value: Any) -> tuple[Any, Pieces | None]:
     """What the description says of a leaf, and its feature."""
     kind = type(value)
     if value is None:
@@ -121,14 +140,14 @@ def _leaf(value: Any) -> tuple[Any, bytes | None]:
     if kind is list or kind is tuple:
         kinds = {type(one) for one in value}
         if not kinds:
-            return [kind.__name__], None
+            return (kind.__name__,), None
         if len(kinds) > 1 or (one := kinds.pop()) not in _ENCODED:
             raise NotAnExampleError
-        return [kind.__name__, one.__name__], _ENCODED[one](value)
+        return (kind.__name__, one.__name__), _ENCODED[one](value)
     if kind is np.ndarray:
-        return ["array", dtype_text(value.dtype), list(value.shape)], _array_feature(value)
+        return ("array", dtype_text(value.dtype), value.shape), _array_feature(value)
     if isinstance(value, np.generic):
-        return ["scalar", dtype_text(value.dtype)], _array_feature(np.asarray(value))
+        return ("scalar", dtype_text(value.dtype)), _array_feature(np.asarray(value))
     raise NotAnExampleError
 
 
@@ -179,9 +198,9 @@ def _is_listed(dtype: np.dtype[Any], scalar: bool) -> bool:
     return dtype.kind in "iu" and dtype.str[1:] != "u8"
 
 
-def _array_feature(array: NDArray[Any]) -> bytes:
+def _array_feature(array: NDArray[Any]) -> Pieces:
     if array.dtype == np.float32:
-        return message_field(2, message_field(1, array_bytes(array)))
+        return _field(2, _field(1, [array_bytes(array)]))
     if _is_listed(array.dtype, not array.ndim):
         return _int64_list(array.astype(np.int64).ravel())
     return _bytes_list([array_bytes(array)])
@@ -193,29 +212,28 @@ def _array(values: Values, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDAr
     return values.astype(dtype, copy=False).reshape(shape)
 
 
-def _bytes_list(values: Iterable[bytes]) -> bytes:
-    return message_field(1, b"".join([message_field(1, value) for value in values]))
+def _bytes_list(values: Iterable[bytes]) -> Pieces:
+    return _field(1, [piece for value in values for piece in (_before(1, len(value)), value)])
 
 
-def _texts(values: Iterable[str]) -> bytes:
+def _texts(values: Iterable[str]) -> Pieces:
     try:
         return _bytes_list([value.encode() for value in values])
     except UnicodeEncodeError:
         raise NotAnExampleError from None
 
 
-def _integers(values: Iterable[int]) -> bytes:
-    values = list(values)
-    if not all(_INT64_MIN <= value <= _INT64_MAX for value in values):
+def _integers(values: Sequence[int]) -> Pieces:
+    if min(values) < _INT64_MIN or max(values) > _INT64_MAX:
         raise NotAnExampleError
-    return _int64_list(np.array(values, np.int64))
+    return _packed_varints(values) if len(values) <= _FEW else _int64_list(np.array(values, np.int64))
 
 
-def _floats(values: Iterable[float]) -> bytes:
+def _floats(values: Iterable[float]) -> Pieces:
     return _bytes_list([np.array(values, "<f8").tobytes()])
 
 
-_ENCODED: dict[type, Callable[[Any], bytes]] = {
+_ENCODED: dict[type, Callable[[Any], Pieces]] = {
     bytes: _bytes_list,
     str: _texts,
     bool: _integers,
@@ -280,21 +298,25 @@ def _named(name: str) -> bytes:
     return message_field(1, name.encode())
 
 
-def _entry(name: str, feature: bytes) -> bytes:
-    key, value = _named(name), _before(2, len(feature))
-    return b"".join((_before(1, len(key) + len(value) + len(feature)), key, value, feature))
+def _field(number: int, pieces: Pieces) -> Pieces:
+    """A `message_field` of data in pieces."""
+    return [_before(number, sum(map(len, pieces))), *pieces]
 
 
-def _int64_list(values: NDArray[np.int64]) -> bytes:
-    unsigned = values.view(np.uint64)
-    if len(values) <= 8:
-        packed = b"".join([varint(value) for value in unsigned.tolist()])
-    else:
-        shifts = np.arange(10, dtype=np.uint64) * np.uint64(7)
-        groups = unsigned[:, None] >> shifts
-        more = (groups >> np.uint64(7)) != 0
-        more[:, 9] = False
-        used = np.concatenate((np.ones((len(values), 1), bool), groups[:, 1:] != 0), axis=1)
-        septets = (groups & np.uint64(0x7F)).astype(np.uint8) | (more.astype(np.uint8) << 7)
-        packed = septets[used].tobytes()
-    return message_field(3, message_field(1, packed))
+_FEW = 8  # integers for which Python is quicker than numpy
+
+
+def _packed_varints(values: Iterable[int]) -> Pieces:
+    return _field(3, _field(1, [varint(value & _UINT64_MAX) for value in values]))
+
+
+def _int64_list(values: NDArray[np.int64]) -> Pieces:
+    if len(values) <= _FEW:
+        return _packed_varints(values.tolist())
+    shifts = np.arange(10, dtype=np.uint64) * np.uint64(7)
+    groups = values.view(np.uint64)[:, None] >> shifts
+    more = (groups >> np.uint64(7)) != 0
+    more[:, 9] = False
+    used = np.concatenate((np.ones((len(values), 1), bool), groups[:, 1:] != 0), axis=1)
+    septets = (groups & np.uint64(0x7F)).astype(np.uint8) | (more.astype(np.uint8) << 7)
+    return _field(3, _field(1, [septets[used].tobytes()]))

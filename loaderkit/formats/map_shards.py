@@ -127,7 +127,8 @@ def map_shards(
         names = shard_names(count, extension)
         paths = [os.path.join(place.folder, name) for name in names]
         files = None if write_format is None else _files(write_format, work, keys, drop)
-        results = run(MappedShards(work, keys, drop, files), made.asked, keys, paths)
+        part = place.index_part(names) if cluster is None else None
+        results = run(MappedShards(work, keys, drop, files), made.asked, keys, paths, index_part=part)
         result = None
         if write_format is None:
             result = _reduced(reduce, results)

@@ -17,12 +17,15 @@ import logging
 import re
 import threading
 import warnings
-from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
 
 from loaderkit._codecs.scan import compressed_by
 
 from .built_in import FORMATS
 from .format import Format
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "loaderkit.formats"
 SNIFFED_BYTES = 4096  # of a file, enough for a header of every format and for a line of most texts
@@ -256,6 +259,8 @@ def _of_folder(path: str) -> Format | None:
 
 @functools.cache  # once; again after an error
 def _read_entry_points() -> None:
+    from importlib.metadata import entry_points  # 6% of the imports of a worker, which does not ask
+
     for point in entry_points(group=GROUP):
         for each in _loaded(point):
             try:

@@ -236,6 +236,7 @@ def _write_shards(
             keys,
             [os.path.join(target.folder, name) for name in names],
             drop=drop,
+            index_part=target.index_part(names),
             worker_count=worker_count,
             worker_kind=worker_kind,
         )

@@ -213,6 +213,18 @@ def test_a_full_disk_costs_the_index_and_no_record(tmp_path, monkeypatch, caplog
     assert len(lk.open(tmp_path / "a.jsonl")) == RECORDS
 
 
+def test_the_worker_that_writes_a_file_makes_its_part_of_the_index(tmp_path):
+    """A run that ends early leaves the parts of its files, and the next one only joins them."""
+    rows = [{"n": row} for row in range(9)]
+    with pytest.raises(TypeError, match="got object"):
+        lk.write([*rows[:8], {"n": object()}], tmp_path / "set", format="jsonl", shards=3)
+    assert len([*tmp_path.glob("set.partial/*.lkx.parts/*.part")]) == 2
+    lk.write(rows, tmp_path / "set", format="jsonl", shards=3, overwrite=True)
+    lk.write(iter(rows), tmp_path / "again", format="jsonl", shards=3)
+    assert exact_and_sampled(tmp_path / "set") == exact_and_sampled(tmp_path / "again")
+    assert not [*tmp_path.glob("set/*.parts")]
+
+
 def test_an_index_of_other_files_keeps_its_name(tmp_path):
     """One that a user made there with another set's name."""
     lk.write(records("tar"), tmp_path / "other.tar")

@@ -120,6 +120,7 @@ def run_jobs(
     *,
     files: bool = True,
     drop: bool = False,
+    index_part: Callable[[int], Any] | None = None,
     bar: bool = True,
     worker_count: int | None = 0,
     worker_kind: str = "process",
@@ -135,6 +136,7 @@ def run_jobs(
             where nothing is kept.
         files: whether they are written, or only values are made.
         drop: whether records may have been left out of a shard that is there.
+        index_part: as `ShardJobs` takes it.
         bar: whether a progress bar counts the shards.
         worker_count, worker_kind: of the loader over the shards.
         on_cluster: what goes to a cluster that makes them in place of that loader.
@@ -149,6 +151,7 @@ def run_jobs(
         None if paths is None else [path + DONE for path in paths],
         paths if files else None,
         drop,
+        index_part,
     )
     if on_cluster is None:
         opened: Any = _of_workers(jobs, worker_count, worker_kind)

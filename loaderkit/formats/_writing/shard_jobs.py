@@ -29,6 +29,7 @@ class ShardJobs:
         done: of each shard its `.done` file; None where nothing is kept.
         files: of each shard the file that is written; None where only values are made.
         drop: whether records may have been left out of a shard that is there.
+        index_part: (number of a shard whose file is there) -> anything: makes its part of the index; None for none.
     """
 
     make: Callable[[int, str | None], ShardResult]
@@ -36,11 +37,19 @@ class ShardJobs:
     done: Sequence[str] | None = None
     files: Sequence[str] | None = None
     drop: bool = False
+    index_part: Callable[[int], Any] | None = None
 
     def __len__(self) -> int:
         return len(self.jobs)
 
     def __getitem__(self, shard: int) -> ShardResult:
+        result = self._made(shard)
+        if self.index_part is not None:
+            with contextlib.suppress(OSError):  # as of a full disk: `write_index` tries again, and says so
+                self.index_part(shard)
+        return result
+
+    def _made(self, shard: int) -> ShardResult:
         if (found := self.finished(shard)) is not None:
             return found
         path = None if self.files is None else self.files[shard]

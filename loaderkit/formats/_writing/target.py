@@ -5,7 +5,7 @@ import dataclasses
 import logging
 import os
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 from loaderkit._base.system.made_folder import (
@@ -26,7 +26,7 @@ from loaderkit.formats import registry
 from .attempts import ATTEMPT_NAMES, remove_attempts
 from .dropped import Dropped, list_path, write_list
 from .shard_jobs import DONE, sync
-from .written_index import drop_index, write_index
+from .written_index import drop_index, index_parts, write_index
 
 _log = logging.getLogger("loaderkit")
 _OF_A_SET = re.compile(r"\d{5,}-of-(\d{5,})\.([\w.]+)")
@@ -103,6 +103,16 @@ class WriteTarget:
                 for shard in range(count)
             ]
         return shard_names(count, extension)
+
+    def index_part(self, names: Sequence[str]) -> Callable[[int], Any] | None:
+        """What workers call with the number of each file that is there, so that `finish` finds its part of the index.
+
+        Args:
+            names: of the files; None is given where they get no index.
+        """
+        parts = index_parts([os.path.join(self.folder, name) for name in names], self._format)
+        self._worker_count = 0  # nothing is left for other workers
+        return None if parts is None else parts.__getitem__
 
     @contextlib.contextmanager
     def unfinished(self, extension: str, asked: dict[str, Any] | None, *, goes_on: bool) -> Iterator[Made]:

@@ -8,12 +8,27 @@ from loaderkit._codecs.checksums import has_fast_crc32c
 from loaderkit._codecs.scan import Scanner
 from loaderkit.formats import registry
 from loaderkit.formats._index.blocks import BlocksFormat
-from loaderkit.formats._index.build import INLINE_BYTES, build_index
+from loaderkit.formats._index.build import INLINE_BYTES, ShardScans, build_index
 from loaderkit.formats._index.find import is_free, locked_folder, path_beside
 from loaderkit.formats._index.part_file import ScanOptions
 from loaderkit.formats._index.shard_set import ShardSet
 
 _log = logging.getLogger("loaderkit")
+_OPTIONS = ScanOptions(checksums=True)
+
+
+def index_parts(paths: Sequence[str], format_name: str | None) -> ShardScans | None:
+    """Scans each of new files that is there, so that `write_index` only joins the parts; None where it makes no index.
+
+    Args:
+        paths, format_name: of the files, as `write_index` takes them.
+    """
+    shards, scanner = ShardSet(paths), _scanner(format_name)
+    index = _path_of_new(shards, scanner)
+    if scanner is None or not index:
+        return None
+    os.makedirs(f"{index}.parts", exist_ok=True)
+    return ShardScans(scanner, shards.open(), _OPTIONS, f"{index}.parts")
 
 
 def write_index(paths: Sequence[str], format_name: str | None, worker_count: int | None = 0) -> str:
@@ -28,8 +43,8 @@ def write_index(paths: Sequence[str], format_name: str | None, worker_count: int
         worker_count: processes for more than 256 MB, as `build_index` takes them.
     """
     scanner, shards = _scanner(format_name), ShardSet(paths)
-    index = _free_path(shards, scanner)
-    if scanner is None or not index or not has_fast_crc32c():
+    index = _path_of_new(shards, scanner)
+    if scanner is None or not index:
         return ""
     try:
         with locked_folder(f"{index}.parts"):  # sources that are opened wait
@@ -37,7 +52,7 @@ def write_index(paths: Sequence[str], format_name: str | None, worker_count: int
                 shards,
                 scanner,
                 index,
-                options=ScanOptions(checksums=True),
+                options=_OPTIONS,
                 worker_count=0 if sum(map(os.path.getsize, paths)) < INLINE_BYTES else worker_count,
             )
     except OSError as error:
@@ -66,6 +81,10 @@ def _scanner(format_name: str | None) -> Scanner | None:
         return None
     scanner: Scanner = found.make_scanner() if found.scanner else BlocksFormat(found.name)
     return scanner
+
+
+def _path_of_new(shards: ShardSet, scanner: Scanner | None) -> str:
+    return _free_path(shards, scanner) if has_fast_crc32c() else ""
 
 
 def _free_path(shards: ShardSet, scanner: Scanner | None) -> str:

@@ -1,6 +1,7 @@
 """TFRecord files are written, with the checksums that TensorFlow checks."""
 
 import struct
+from functools import lru_cache
 from typing import Any
 
 from loaderkit._base.system.dataclasses import dataclass
@@ -9,6 +10,11 @@ from loaderkit.formats._writing.byte_file import ByteFile, RecordBytes
 from loaderkit.formats._writing.write_format import RecordEncoder, ShardWriter
 
 _HEAD, _TAIL = struct.Struct("<QI"), struct.Struct("<I")
+
+
+@lru_cache(4096)
+def _head(length: int) -> bytes:
+    return _HEAD.pack(length, masked(crc32c_of_integer(length)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +26,7 @@ class TFRecordEncoder:
     def encode(self, record: Any, number: int) -> bytes:
         """The record as it lies in the file."""
         data = self.record.encode(record, number)
-        head = _HEAD.pack(len(data), masked(crc32c_of_integer(len(data))))
-        return b"".join((head, data, _TAIL.pack(masked(data_crc32c()(data)))))
+        return b"".join((_head(len(data)), data, _TAIL.pack(masked(data_crc32c()(data)))))
 
 
 class TFRecordWriting:

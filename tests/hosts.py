@@ -60,7 +60,7 @@ def take(it: Any, most: int | None) -> list[Any]:
     return taken
 
 
-def global_batches(make: Callable[[lk.ShardOptions], lk.DataLoader], count: int) -> list[Any]:
+def global_batches(make: "Callable[[lk.ShardOptions], lk.DataLoader]", count: int) -> list[Any]:
     """All batches of all hosts, joined step by step; every host must make the same number of them."""
     hosts = shards(count)
 

@@ -8,11 +8,11 @@ import signal
 
 import numpy as np
 import pytest
+from internals import variant_of
 
 import loaderkit as lk
 from loaderkit._base.system import shared_memory as _memory
 from loaderkit._base.system.file_identity import FileIdentity, _may_renumber
-from loaderkit._loader.loader import variant_of
 from loaderkit._runtime.transport.pickling import Packer
 from loaderkit.formats.array_record import reader as array_record_reader
 from loaderkit.interop.grain import sources as grain_sources

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from hypothesis import assume
 from hypothesis import strategies as st
+from internals import variant_of
 from naive_exclusions import NaiveExclusions
 from samplers_of import OF_EPOCHS, SEED, TO_THE_END, WITH_LISTS, Sampled
 from samplers_of import WORDS as ORDERS
@@ -20,7 +21,6 @@ from words import PADDED, Op, bounds_of
 
 import loaderkit as lk
 from loaderkit._base.system.processor_level import present_level
-from loaderkit._loader.loader import variant_of
 from loaderkit._order.rng import child_of, generator
 
 FAR = 4000
@@ -297,7 +297,7 @@ class Pipeline:
     def operations(self) -> list[Any]:
         return [op.make(self._lengths) for op in self.ops]
 
-    def as_chain(self) -> lk.Dataset[Any] | None:
+    def as_chain(self) -> "lk.Dataset[Any] | None":
         """The same as steps; None where they don't say the order."""
         sampler, ds = self.sampler, lk.Dataset(self.data_source)
         part = sampler if isinstance(sampler, lk.samplers.SliceSampler) else None
@@ -338,7 +338,7 @@ class Running:
     max_memory: int | None = None
     chain: bool = False  # whether it is written as steps, where they say its order
 
-    def loader(self, p: Pipeline, shard: lk.ShardOptions, *, agree: bool = False) -> lk.DataLoader:
+    def loader(self, p: Pipeline, shard: lk.ShardOptions, *, agree: bool = False) -> "lk.DataLoader":
         written = p.as_chain() if self.chain else None
         make = partial(lk.DataLoader, data_source=p.data_source, sampler=p.sampler, operations=p.operations)
         loader = (make if written is None else written.loader)(

@@ -88,7 +88,7 @@ def same(found: Outcome, expected: Outcome) -> None:
     assert (len(found[0]), found[1]) == (len(expected[0]), expected[1]), found
 
 
-def hosts_of(p: Pipeline, running: Running, *, agree: bool = False) -> list[lk.DataLoader]:
+def hosts_of(p: Pipeline, running: Running, *, agree: bool = False) -> "list[lk.DataLoader]":
     stores = MemoryStore.of(p.hosts, timeout=60)
     shards = [
         lk.ShardOptions(h, p.hosts, drop_remainder=p.drop_remainder, store=stores[h]) for h in range(p.hosts)
@@ -233,7 +233,7 @@ def check_other_weights(
             raise
 
 
-def live(loader: lk.DataLoader, step: int) -> tuple[Outcome, bytes]:
+def live(loader: "lk.DataLoader", step: int) -> tuple[Outcome, bytes]:
     """What follows other weights, and the state with them."""
     with loader, iter(loader) as it:
         [*islice(it, step)]

@@ -13,14 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
 import pytest
-from internals import plan_of
+from internals import plan_of, variant_of
 from interrupts import interrupted, next_interrupted
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 from memory_store import MemoryStore
 
 import loaderkit as lk
 from loaderkit._base.system.numerics import present_versions
-from loaderkit._loader.loader import variant_of
 from loaderkit._plan.state.identity import agreement_of, notes_of
 from loaderkit._runtime.cluster.agreement import agree
 from loaderkit.interop.jax import device

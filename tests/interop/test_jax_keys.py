@@ -71,7 +71,7 @@ PIPELINES: dict[str, tuple[list[Any], dict[str, Any]]] = {
 }
 
 
-def loader_of(name: str, **running: Any) -> lk.DataLoader:
+def loader_of(name: str, **running: Any) -> "lk.DataLoader":
     operations, options = PIPELINES[name]
     return lk.DataLoader(
         data_source=range(50),

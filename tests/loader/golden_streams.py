@@ -24,7 +24,7 @@ def noise(element: Any, rng: np.random.Generator) -> Any:
     return {"x": element, "noise": rng.bit_generator.random_raw() >> 1}
 
 
-def shuffled(**running: Any) -> lk.DataLoader:
+def shuffled(**running: Any) -> "lk.DataLoader":
     return lk.DataLoader(
         data_source=lk.RangeDataSource(0, 1000, 1),
         sampler=lk.IndexSampler(1000, shuffle=True, seed=17),
@@ -33,7 +33,7 @@ def shuffled(**running: Any) -> lk.DataLoader:
     )
 
 
-def nested_epoch(**running: Any) -> lk.DataLoader:
+def nested_epoch(**running: Any) -> "lk.DataLoader":
     columns = {
         "image": np.arange(6000 * 12, dtype=np.uint8).reshape(6000, 4, 3),
         "label": np.arange(6000, dtype=np.int16),
@@ -52,7 +52,7 @@ def nested_epoch(**running: Any) -> lk.DataLoader:
     ).epoch(5)
 
 
-def chunked(**running: Any) -> lk.DataLoader:
+def chunked(**running: Any) -> "lk.DataLoader":
     return lk.DataLoader(
         data_source=lk.RangeDataSource(0, 1003, 1),
         sampler=lk.ChunkSampler(1003, chunk=10, window=6, lanes=4, batch=32, seed=11),
@@ -62,7 +62,7 @@ def chunked(**running: Any) -> lk.DataLoader:
     )
 
 
-def changing(**running: Any) -> lk.DataLoader:
+def changing(**running: Any) -> "lk.DataLoader":
     return lk.DataLoader(
         data_source=lk.RangeDataSource(0, 777, 1),
         sampler=lk.IndexSampler(777, shuffle=True, seed=3),
@@ -78,7 +78,7 @@ def changing(**running: Any) -> lk.DataLoader:
     )
 
 
-def elements(**running: Any) -> lk.DataLoader:
+def elements(**running: Any) -> "lk.DataLoader":
     return lk.DataLoader(
         data_source=lk.InMemoryDataSource(
             [(key, "text" * (key % 3), b"\0" * (key % 4)) for key in range(50)]
@@ -89,7 +89,7 @@ def elements(**running: Any) -> lk.DataLoader:
     )
 
 
-def bucketed(**running: Any) -> lk.DataLoader:
+def bucketed(**running: Any) -> "lk.DataLoader":
     lengths = np.arange(500) * 37 % 65
     return lk.DataLoader(
         data_source=[np.full(length, key, np.int32) for key, length in enumerate(lengths)],
@@ -107,7 +107,7 @@ def bucketed(**running: Any) -> lk.DataLoader:
     )
 
 
-def mixed(**running: Any) -> lk.DataLoader:
+def mixed(**running: Any) -> "lk.DataLoader":
     web, code = (lk.IndexSampler(n, shuffle=True, seed=n) for n in (700, 300))
     weights = [
         (0, {"web": 0.7, "code": 0.3}),
@@ -124,7 +124,7 @@ def mixed(**running: Any) -> lk.DataLoader:
     )
 
 
-def mixed_dropping(**running: Any) -> lk.DataLoader:
+def mixed_dropping(**running: Any) -> "lk.DataLoader":
     parts = {
         name: lk.IndexSampler(n, shuffle=True, seed=n, num_epochs=3)
         for name, n in (("a", 999), ("b", 501), ("c", 7))
@@ -139,7 +139,7 @@ def mixed_dropping(**running: Any) -> lk.DataLoader:
     )
 
 
-def spans(**running: Any) -> lk.DataLoader:
+def spans(**running: Any) -> "lk.DataLoader":
     return lk.DataLoader(
         data_source=lk.RangeDataSource(0, 1300, 1),
         sampler=lk.samplers.SpanSampler([700, 100, 500], shuffle=True, seed=23),

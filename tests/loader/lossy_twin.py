@@ -59,7 +59,7 @@ class Lossy:
     batched: bool = False
     losses: dict[int, int] = field(default_factory=dict)
 
-    def loader(self, running: Running, bad: set[int] | None = None, **options: Any) -> lk.DataLoader:
+    def loader(self, running: Running, bad: set[int] | None = None, **options: Any) -> "lk.DataLoader":
         source = Damaged(self.pipeline.source, set(self.bad) if bad is None else bad, self.batched)
         policy = stand_in if self.policy == "call" else self.policy
         return running.loader(self.pipeline, source, on_record_error=policy, **options)

@@ -27,7 +27,7 @@ def mixture(weights: Any, **how: Any) -> lk.samplers.MixedSampler:
 
 def loader_of(
     weights: Any, *, batch: int = 8, sampler: Any = None, operations: Any = None, **how: Any
-) -> lk.DataLoader:
+) -> "lk.DataLoader":
     """A loader whose elements are the record keys of a mixture."""
     return lk.DataLoader(
         data_source=lk.RangeDataSource(0, 120, 1),

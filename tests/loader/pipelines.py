@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
+from internals import variant_of
 from stream_twin import elements
 
 import loaderkit as lk
-from loaderkit._loader.loader import variant_of
 
 SEED = 11
 
@@ -221,7 +221,7 @@ class Running:
     task_rows: int | None = None
     read_threads: int = 0
 
-    def loader(self, pipeline: Pipeline, source: Any = None, **options: Any) -> lk.DataLoader:
+    def loader(self, pipeline: Pipeline, source: Any = None, **options: Any) -> "lk.DataLoader":
         """The loader of a pipeline that is run in this way; over another source, if one is given."""
         # Threads share the global generators with each other, and a loader refuses that.
         workers = 0 if self.kind == "thread" and pipeline.draws_globally else self.workers

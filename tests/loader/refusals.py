@@ -11,7 +11,7 @@ import loaderkit as lk
 TEN = range(10)
 
 
-def loader_of(*operations: Any, running: Running = Running(), **options: Any) -> lk.DataLoader:  # noqa: B008 - frozen
+def loader_of(*operations: Any, running: Running = Running(), **options: Any) -> "lk.DataLoader":  # noqa: B008 - frozen
     options = {"data_source": TEN, "sampler": lk.IndexSampler(10, seed=0, num_epochs=1)} | options
     options = {"worker_count": running.workers, "worker_kind": running.kind} | options
     return lk.DataLoader(operations=operations, **options)

@@ -95,7 +95,7 @@ def test_a_state_of_another_stream(name):
     assert len(next(other)) == size
 
 
-def changed(loader: lk.DataLoader, **fields: Any) -> bytes:
+def changed(loader: "lk.DataLoader", **fields: Any) -> bytes:
     """The state at the start, with other fields and no digest."""
     document = json.loads(iter(loader).get_state())
     del document["digest"]

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from internals import variant_of
 from pipelines import Running, runnings
 from stream_twin import assert_same, difference, outcomes, stacked
 
 import loaderkit as lk
-from loaderkit._loader.loader import variant_of
 
 IN_A_PROCESS = pytest.param(Running(1, "process"), marks=pytest.mark.slow)
 
@@ -26,7 +26,7 @@ class Picture:
     label: int
 
 
-def loader_of(rows: list[Any], running: Running, *operations: Any, **options: Any) -> lk.DataLoader:
+def loader_of(rows: list[Any], running: Running, *operations: Any, **options: Any) -> "lk.DataLoader":
     loader = lk.DataLoader(
         data_source=rows,
         sampler=lk.IndexSampler(len(rows), num_epochs=1, seed=0),

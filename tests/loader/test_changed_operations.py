@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from internals import variant_of
 from refusals import loader_of
 
 import loaderkit as lk
-from loaderkit._loader.loader import variant_of
 from loaderkit.transforms import image
 
 

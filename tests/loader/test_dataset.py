@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from internals import settings_of
 from naive_chain import DEAD, Chain
 
 import loaderkit as lk
-from loaderkit._loader.loader import settings_of
 from loaderkit._loader.options import LoaderOptions
 from loaderkit._order.mixing import component_seed
 
@@ -142,7 +142,7 @@ def several(draw: Any, depth: int, number: int) -> Both:
     return mixed, naive_chain.mix(naive, 7, numbers)
 
 
-def mixed_length(ds: lk.Dataset[Any]) -> int | None:
+def mixed_length(ds: "lk.Dataset[Any]") -> int | None:
     try:
         return len(settings_of(ds.loader()).sampler)  # type: ignore[arg-type]
     except TypeError:
@@ -224,7 +224,7 @@ index = partial(lk.IndexSampler, N)
 web_seed, code_seed = (component_seed(5, name) for name in NAMED)
 
 
-def equal_parts(source: Any) -> lk.Dataset[Any]:
+def equal_parts(source: Any) -> "lk.Dataset[Any]":
     return lk.Dataset(source).shuffle().repeat()
 
 

@@ -144,7 +144,7 @@ class Copied(list[Any]):
     """A list that may get longer."""
 
 
-def grown() -> lk.Dataset[Any]:
+def grown() -> "lk.Dataset[Any]":
     records = Copied([1, 2, 3])
     chain = lk.Dataset(records).map(abs)
     records.append(4)

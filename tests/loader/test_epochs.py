@@ -17,7 +17,7 @@ import loaderkit as lk
 
 def loader_of(
     count: int, *operations, num_epochs: int | None = None, shuffle: bool = True, **options
-) -> lk.DataLoader:
+) -> "lk.DataLoader":
     sampler = lk.IndexSampler(count, shuffle=shuffle, seed=4, num_epochs=num_epochs)
     return lk.DataLoader(data_source=range(count), sampler=sampler, operations=operations, **options)
 

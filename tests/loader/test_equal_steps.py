@@ -11,11 +11,11 @@ import pytest
 from hosts import global_batches, joined, shards, take, together
 from hypothesis import given
 from hypothesis import strategies as st
+from internals import variant_of
 from pipelines import some
 from stream_twin import assert_same, elements, stacked
 
 import loaderkit as lk
-from loaderkit._loader.loader import variant_of
 from loaderkit._order.sharding import ShardBlocks
 
 pytestmark = pytest.mark.filterwarnings("ignore:iterating again repeats")
@@ -67,7 +67,7 @@ def filled(rows: list[Any], size: int, remainder: str) -> Iterator[list[Any]]:
 
 def loader_of(
     shard: lk.ShardOptions, operations: list[Any], count: int, *, epochs: int | None = 1, **options: Any
-) -> lk.DataLoader:
+) -> "lk.DataLoader":
     return lk.DataLoader(
         data_source=range(count),
         sampler=lk.IndexSampler(count, shuffle=True, seed=SEED, num_epochs=epochs),

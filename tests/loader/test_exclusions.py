@@ -39,7 +39,7 @@ def made_in(folder: Any) -> Any:
 
 def loader_of(
     kind: str, folder: Any, *, batch: int = 4, epochs: int | None = None, **how: Any
-) -> lk.DataLoader:
+) -> "lk.DataLoader":
     mixed = kind == "mixture"
     return lk.DataLoader(
         data_source=lk.ConcatDataSource(SOURCES) if mixed else SOURCES["web"],

@@ -5,7 +5,7 @@ import time
 from dataclasses import replace
 
 import pytest
-from internals import plan_of
+from internals import plan_of, settings_of
 
 import loaderkit as lk
 from loaderkit._engine.stats.counters import (
@@ -22,7 +22,6 @@ from loaderkit._loader.inspect.conclusion import Experiments, Measured, limit_of
 from loaderkit._loader.inspect.experiments import records_of_element
 from loaderkit._loader.inspect.explain import explain_run
 from loaderkit._loader.inspect.tokenising import tokenising_notes
-from loaderkit._loader.loader import settings_of
 from loaderkit.transforms.base import operation_name
 
 S = 10**9

@@ -109,7 +109,7 @@ def row(kind: str):
     return lk.RandomMap(rows)
 
 
-def loader_of(source, kind: str, *, chunks: bool = False, shard_options=None, **workers) -> lk.DataLoader:
+def loader_of(source, kind: str, *, chunks: bool = False, shard_options=None, **workers) -> "lk.DataLoader":
     sampler = (
         lk.ChunkSampler(RECORDS, chunk=4, window=3, lanes=12, batch=BATCH, seed=5, num_epochs=EPOCHS)
         if chunks
@@ -124,7 +124,7 @@ def loader_of(source, kind: str, *, chunks: bool = False, shard_options=None, **
     )
 
 
-def batches(loader: lk.DataLoader, state: bytes | None = None) -> list[dict[str, np.ndarray]]:
+def batches(loader: "lk.DataLoader", state: bytes | None = None) -> list[dict[str, np.ndarray]]:
     with loader, iter(loader) as it:
         if state is not None:
             it.set_state(state)

@@ -7,11 +7,11 @@ import weakref
 
 import numpy as np
 import pytest
+from internals import variant_of
 from pipelines import Pipeline, Running, Step
 from stream_twin import assert_same, outcomes
 
 import loaderkit as lk
-from loaderkit._loader.loader import variant_of
 
 RUNNINGS = [Running(), Running(2), pytest.param(Running(1, "process"), marks=pytest.mark.slow)]
 every_running = pytest.mark.parametrize("running", RUNNINGS, ids=str)
@@ -20,7 +20,7 @@ NUMBERS = Pipeline("numbers", 20, False, 1, (Step("batch", 3),))
 CHANGING = Pipeline("numbers", 20, False, 1, (Step("fan", 2), Step("batch", 3)))
 
 
-def loader_of(running: Running, *operations, count: int = 20) -> lk.DataLoader:
+def loader_of(running: Running, *operations, count: int = 20) -> "lk.DataLoader":
     return lk.DataLoader(
         data_source=range(count),
         sampler=lk.IndexSampler(count, num_epochs=1, seed=1),

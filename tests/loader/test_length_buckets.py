@@ -22,7 +22,9 @@ def sampler_of(**how: Any) -> lk.samplers.LengthBucketSampler:
     return lk.samplers.LengthBucketSampler(LENGTHS, BOUNDS, 12, **given)
 
 
-def make(sampler: Any = None, remainder: str = "pad", before: Any = (), **running: Any) -> lk.DataLoader[Any]:
+def make(
+    sampler: Any = None, remainder: str = "pad", before: Any = (), **running: Any
+) -> "lk.DataLoader[Any]":
     batch = lk.PadBatch(
         global_batch_size=12,
         boundaries={"tokens": BOUNDS},
@@ -39,7 +41,7 @@ def image(batch: Any) -> Any:
     return {name: (leaf.dtype.str, leaf.shape, leaf.tobytes()) for name, leaf in batch.items()}
 
 
-def images(loader: lk.DataLoader[Any], most: int | None = None) -> list[Any]:
+def images(loader: "lk.DataLoader[Any]", most: int | None = None) -> list[Any]:
     with loader, iter(loader) as it:
         return [image(batch) for batch in take(it, most)]
 

@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from internals import executor_of
+from internals import executor_of, settings_of
 from pipelines import Running
 
 import loaderkit as lk
-from loaderkit._loader.loader import settings_of
 
 RUNNINGS = [Running(), Running(2), pytest.param(Running(2, "process"), marks=pytest.mark.slow)]
 every_running = pytest.mark.parametrize("running", RUNNINGS, ids=str)
@@ -23,7 +22,7 @@ every_running = pytest.mark.parametrize("running", RUNNINGS, ids=str)
 Pair = namedtuple("Pair", ["left", "right"])
 
 
-def loader_of(running: Running, operations: list[Any], *, count: int = 6, **options: Any) -> lk.DataLoader:
+def loader_of(running: Running, operations: list[Any], *, count: int = 6, **options: Any) -> "lk.DataLoader":
     options = {"data_source": range(count), "sampler": lk.IndexSampler(count, num_epochs=1, seed=1)} | options
     return lk.DataLoader(
         operations=operations, worker_count=running.workers, worker_kind=running.kind, **options

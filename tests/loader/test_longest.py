@@ -17,7 +17,9 @@ DOCUMENTS = [
 ORDER = lk.IndexSampler(N, shuffle=True, seed=0, num_epochs=2)
 
 
-def make(remainder: str = "pad", before: Any = (), source: Any = DOCUMENTS, **how: Any) -> lk.DataLoader[Any]:
+def make(
+    remainder: str = "pad", before: Any = (), source: Any = DOCUMENTS, **how: Any
+) -> "lk.DataLoader[Any]":
     padding = {
         "boundaries": {"tokens": "longest"},
         "padding_values": {"tokens": -1},
@@ -34,7 +36,7 @@ def image(batch: Any) -> Any:
     return {name: (leaf.dtype.str, leaf.shape, leaf.tobytes()) for name, leaf in batch.items()}
 
 
-def images(loader: lk.DataLoader[Any], most: int | None = None) -> list[Any]:
+def images(loader: "lk.DataLoader[Any]", most: int | None = None) -> list[Any]:
     with loader, iter(loader) as it:
         return [image(batch) for batch in take(it, most)]
 

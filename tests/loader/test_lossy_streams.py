@@ -36,7 +36,7 @@ def lossy(draw: st.DrawFn, policies: tuple[str, ...] = ("replace", "skip", "call
     return Lossy(pipeline, bad, policy, batched=draw(st.booleans()))
 
 
-def fresh(loader: lk.DataLoader) -> lk.DataLoaderIterator:
+def fresh(loader: "lk.DataLoader") -> "lk.DataLoaderIterator":
     loader._iterated = False  # or a shuffled single epoch would say, each time, that its order repeats
     return iter(loader)
 

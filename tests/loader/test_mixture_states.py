@@ -84,7 +84,7 @@ def test_live_weights_give_way_to_written_ones_that_are_allowed() -> None:
     assert keys_of(it, 5) == twin.keys(40)
 
 
-def named_loader(names: Any, weights: Any, *, changed: str = "", **how: Any) -> lk.DataLoader:
+def named_loader(names: Any, weights: Any, *, changed: str = "", **how: Any) -> "lk.DataLoader":
     """Sources by name, of the given components only; `changed` has other data."""
     sources = {
         name: lk.RangeDataSource(
@@ -427,7 +427,7 @@ def test_a_bad_record_is_replaced_by_one_of_its_component(run: Any) -> None:
         assert keys_of(again, 12) == rows
 
 
-def replacing(names: Any, weights: Any) -> lk.DataLoader:
+def replacing(names: Any, weights: Any) -> "lk.DataLoader":
     """As `named_loader`, with an operation that can't do some records of each component."""
     return named_loader(names, weights, operations=[Bad(), lk.Batch(8)], on_record_error="replace")
 

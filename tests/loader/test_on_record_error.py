@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from internals import settings_of, variant_of
 
 import loaderkit as lk
-from loaderkit._loader.loader import settings_of, variant_of
 
 THREADS: dict[str, Any] = {"worker_count": 2, "worker_kind": "thread"}
 PROCESSES: dict[str, Any] = {"worker_count": 2, "worker_kind": "process"}
@@ -37,7 +37,7 @@ def bad_at(*keys: int) -> Any:
     return decode
 
 
-def loader_of(count: int, *operations: Any, num_epochs: int | None = 1, **options: Any) -> lk.DataLoader:
+def loader_of(count: int, *operations: Any, num_epochs: int | None = 1, **options: Any) -> "lk.DataLoader":
     task_rows = options.pop("task_rows", None)
     options.setdefault("on_record_error", "replace")
     loader = lk.DataLoader(

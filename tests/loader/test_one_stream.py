@@ -3,10 +3,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from internals import settings_of
 from pipelines import Pipeline, Running, Step, few, pipelines, runnings, some
 from stream_twin import assert_same, outcomes
 
-from loaderkit._loader.loader import settings_of
 from loaderkit._loader.plan import repeats_order
 
 # Every operation, nested Batches, functions for batches, operations behind the last Batch; with and without failures.

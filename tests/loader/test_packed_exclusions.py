@@ -26,7 +26,7 @@ def rows(name: str) -> Any:
     return lk.PackedDataSource(corpus(name), lk.plan_packing(corpus(name).lengths, 10))
 
 
-def loader_of(kind: str, folder: Path, **how: Any) -> lk.DataLoader:
+def loader_of(kind: str, folder: Path, **how: Any) -> "lk.DataLoader":
     for name in LENGTHS:
         (folder / name).mkdir(exist_ok=True)
     how = {"operations": [lk.Batch(global_batch_size=2)], **how}

@@ -38,7 +38,7 @@ def by_length(one: Any, other: Any) -> tuple[Any, Any]:
     return [*one, *other], lk.samplers.InterleavedSampler([len(one), len(other)], num_epochs=None)
 
 
-def loader_of(parts: tuple[Any, Any], *operations: Any, batch: Any = None, **options: Any) -> lk.DataLoader:
+def loader_of(parts: tuple[Any, Any], *operations: Any, batch: Any = None, **options: Any) -> "lk.DataLoader":
     operations = (*operations, batch or lk.Batch(4))
     return lk.DataLoader(data_source=parts[0], sampler=parts[1], operations=operations, **options)
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from internals import variant_of
 from pipelines import Running
 
 import loaderkit as lk
-from loaderkit._loader.loader import variant_of
 
 INLINE, THREADS, PROCESSES = Running(), Running(2, "thread"), Running(2, "process")
 IN_PROCESSES = ("batches", "a batch of two streams")
@@ -80,7 +80,7 @@ CASES: dict[str, tuple[list[Any], dict[str, Any], list[Any]]] = {
 }
 
 
-def loader_of(operations: list[Any], running: Running, count: int = 12, **options: Any) -> lk.DataLoader:
+def loader_of(operations: list[Any], running: Running, count: int = 12, **options: Any) -> "lk.DataLoader":
     return lk.DataLoader(
         data_source=range(count),
         sampler=lk.SequentialSampler(count, seed=0),

@@ -131,7 +131,7 @@ UNLIKE: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-def plan_with(shard: Any, changes: dict[str, Any]) -> lk.DataLoader:
+def plan_with(shard: Any, changes: dict[str, Any]) -> "lk.DataLoader":
     options = {"count": 16, "seed": 0, "rows": 4, "epoch": None, "logical_streams": 2, **changes}
     count, epoch = options.pop("count"), options.pop("epoch")
     loader = lk.DataLoader(

@@ -51,7 +51,7 @@ def loading_cv2(number: float) -> Any:
     return number
 
 
-def loader_of(level: str | None, *operations: Any, **how: Any) -> lk.DataLoader:
+def loader_of(level: str | None, *operations: Any, **how: Any) -> "lk.DataLoader":
     given = {"num_epochs": 1, "batch_size": 2, "worker_count": 1, **how}
     return lk.load(np.arange(12.0), operations=[*operations] or [waves], cpu=level, **given)
 

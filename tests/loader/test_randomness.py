@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from internals import variant_of
 from pipelines import Pipeline, Running, Step, batch_steps
 from stream_twin import outcomes, rng_of
 
 import loaderkit as lk
-from loaderkit._loader.loader import variant_of
 
 SEED = 5
 

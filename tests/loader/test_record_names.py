@@ -8,9 +8,9 @@ import threading
 from pathlib import Path
 
 import pytest
+from internals import variant_of
 
 import loaderkit as lk
-from loaderkit._loader.loader import variant_of
 from loaderkit._runtime.executors import worker_log as names
 from loaderkit._runtime.executors.worker_log import RecordNames
 from loaderkit._source.naming import namer_of

@@ -22,7 +22,7 @@ class Plain:
         return lk.RecordMetadata(index=index, record_key=index * 7 % 50)
 
 
-def endless(*operations, workers=0, records=1000, sampler=None, **options) -> lk.DataLoader:
+def endless(*operations, workers=0, records=1000, sampler=None, **options) -> "lk.DataLoader":
     sampler = sampler or lk.IndexSampler(records, shuffle=True, seed=2)
     return lk.DataLoader(
         data_source=lk.RangeDataSource(0, records, 1),
@@ -107,7 +107,7 @@ def test_skip_leaves_out_steps_and_stays_at_its_own(start, data):
         assert next(it)[:, 0].tolist() == said
 
 
-def ramp() -> tuple[lk.DataLoader, lk.DataLoaderIterator]:
+def ramp() -> "tuple[lk.DataLoader, lk.DataLoaderIterator]":
     """The example of the design: 100 steps of 256, then a resize to 512, then skip(3) at step 150."""
     small = endless(MARK, lk.Batch(global_batch_size=256))
     it = iter(small)
@@ -120,7 +120,7 @@ def ramp() -> tuple[lk.DataLoader, lk.DataLoaderIterator]:
     return large, resumed
 
 
-def segments(it: lk.DataLoaderIterator) -> list[list[int]]:
+def segments(it: "lk.DataLoaderIterator") -> list[list[int]]:
     return json.loads(it.get_state())["segments"]
 
 

@@ -14,7 +14,7 @@ def even(x: int) -> bool:
     return x % 2 == 0
 
 
-def counted(loader: lk.DataLoader, it: lk.DataLoaderIterator) -> int:
+def counted(loader: "lk.DataLoader", it: "lk.DataLoaderIterator") -> int:
     """What `remaining` has to be: the elements that another iterator gives from the same place on."""
     with iter(loader) as again:
         again.set_state(it.get_state())
@@ -29,7 +29,7 @@ MOVES = st.lists(
 )
 
 
-def go(it: lk.DataLoaderIterator, move: str, number: int) -> None:
+def go(it: "lk.DataLoaderIterator", move: str, number: int) -> None:
     """One move; one that leads behind the end isn't made."""
     try:
         match move:

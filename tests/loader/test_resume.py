@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from internals import variant_of
 from pipelines import Pipeline, Running, Step, pipelines, runnings, some
 from stream_twin import assert_same, outcomes
 
 import loaderkit as lk
-from loaderkit._loader.loader import variant_of
 
 IN_A_PROCESS = pytest.param(Running(1, "process"), marks=pytest.mark.slow)
 
@@ -22,7 +22,7 @@ FAILING = Pipeline("numbers", 25, True, 2, (Step("add", 2), Step("fail", 3), Ste
 ALL = {"fixed": FIXED, "changing": CHANGING, "failing": FAILING}
 
 
-def save_everywhere(loader: lk.DataLoader) -> list[bytes]:
+def save_everywhere(loader: "lk.DataLoader") -> list[bytes]:
     """The state before each element, and the one behind the last."""
     it = fresh(loader)
     states = [it.get_state()]
@@ -32,7 +32,7 @@ def save_everywhere(loader: lk.DataLoader) -> list[bytes]:
     return states
 
 
-def fresh(loader: lk.DataLoader) -> lk.DataLoaderIterator:
+def fresh(loader: "lk.DataLoader") -> "lk.DataLoaderIterator":
     loader._iterated = False  # or a shuffled single epoch would say, each time, that its order repeats
     return iter(loader)
 
@@ -52,7 +52,7 @@ def check_each(pipeline: Pipeline, states: list[bytes], running: Running) -> Non
             assert it.get_state() == states[-1]
 
 
-def train_until(it: lk.DataLoaderIterator, step: int) -> None:
+def train_until(it: "lk.DataLoaderIterator", step: int) -> None:
     with it:
         for _ in it:
             if it.step == step:

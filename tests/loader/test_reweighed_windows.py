@@ -48,7 +48,7 @@ PIPELINES: dict[str, tuple[list[Any], dict[str, Any]]] = {
 }
 
 
-def make(name: str, weights: Any = HALVES, **how: Any) -> lk.DataLoader:
+def make(name: str, weights: Any = HALVES, **how: Any) -> "lk.DataLoader":
     operations, run = PIPELINES[name]
     return loader_of(weights, operations=operations, **run, **how)
 

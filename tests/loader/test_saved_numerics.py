@@ -15,7 +15,7 @@ from loaderkit._base.canonical_json import digest
 from loaderkit._base.system.numerics import numerics
 
 
-def loader_of(*operations: Any) -> lk.DataLoader:
+def loader_of(*operations: Any) -> "lk.DataLoader":
     return lk.load(np.arange(40.0), seed=0, shuffle=True, batch_size=4, operations=[*operations])
 
 

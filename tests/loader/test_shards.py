@@ -30,13 +30,13 @@ def shards_of(
     ]
 
 
-def batches_of(loader: lk.DataLoader) -> list[list]:
+def batches_of(loader: "lk.DataLoader") -> list[list]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "the last step has too few rows|iterating again repeats")
         return [np.asarray(batch).tolist() for batch in loader]
 
 
-def global_batches(loaders: list[lk.DataLoader]) -> list[list]:
+def global_batches(loaders: "list[lk.DataLoader]") -> list[list]:
     """Step by step, the rows of all shards in their order; a shard that has ended gives none."""
     parts = [batches_of(loader) for loader in loaders]
     steps = max(map(len, parts))
@@ -230,7 +230,7 @@ CHANGING = [
 ]
 
 
-def taken(loaders: list[lk.DataLoader], steps: int) -> list[list]:
+def taken(loaders: "list[lk.DataLoader]", steps: int) -> list[list]:
     parts = [[next(it).tolist() for _ in range(steps)] for it in map(iter, loaders)]
     return [[row for part in parts for row in part[step]] for step in range(steps)]
 

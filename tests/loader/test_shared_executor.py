@@ -3,11 +3,10 @@
 from typing import Any
 
 import pytest
-from internals import executor_of
+from internals import executor_of, settings_of
 
 import loaderkit as lk
 from loaderkit._loader.executor_factory import LoaderExecutorFactory
-from loaderkit._loader.loader import settings_of
 from loaderkit._loader.shared_executor import SharedExecutor, end_workers
 from loaderkit._runtime.executors.worker_pool import living_pools
 

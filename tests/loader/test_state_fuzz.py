@@ -28,7 +28,7 @@ def not_fives(element: Any) -> Any:
     return element
 
 
-def make(kind: int) -> lk.DataLoader:
+def make(kind: int) -> "lk.DataLoader":
     ten = {"data_source": np.arange(100, 110), "sampler": lk.IndexSampler(10, seed=0, num_epochs=3)}
     endless = {**ten, "sampler": lk.IndexSampler(10, seed=0, shuffle=True)}
     two = {"logical_streams": 2, **endless}
@@ -60,7 +60,7 @@ def make(kind: int) -> lk.DataLoader:
 LOADERS = [make(kind) for kind in KINDS]
 
 
-def states_of(loader: lk.DataLoader) -> list[bytes]:
+def states_of(loader: "lk.DataLoader") -> list[bytes]:
     it = iter(loader)
     found = [it.get_state()]
     for _ in range(4):
@@ -164,7 +164,7 @@ def trimmed(cursor: list[int]) -> list[int]:
     return cursor
 
 
-def given_to(loader: lk.DataLoader, state: bytes, allow: set[str], most: int = MOST) -> None:
+def given_to(loader: "lk.DataLoader", state: bytes, allow: set[str], most: int = MOST) -> None:
     """Sets the state; whatever is taken must be what the document says, and go on as the stream does there."""
     with iter(loader) as it:
         before = it.get_state()

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 from hosts import global_batches, shards, take, together
+from internals import settings_of, variant_of
 from stream_twin import assert_same, stacked, through
 
 import loaderkit as lk
-from loaderkit._loader.loader import settings_of, variant_of
 from loaderkit._plan.stream_shape import reads_windows
 from loaderkit.transforms.parameters import parameters_of
 from loaderkit.transforms.shape import shape_of
@@ -71,7 +71,7 @@ WINDOWED: dict[str, list[Any]] = {
 
 def loader_of(
     operations: list[Any], shard: Any = None, *, count: int = 40, epochs: int | None = 1, **options: Any
-) -> lk.DataLoader:
+) -> "lk.DataLoader":
     options.setdefault("worker_kind", "thread")
     task_rows = options.pop("task_rows", None)
     loader = lk.DataLoader(
@@ -150,7 +150,7 @@ def test_every_step_restores_on_other_hosts(name):
 class Restored:
     """A loader of which each iterator begins at a state."""
 
-    def __init__(self, loader: lk.DataLoader, saved: Any) -> None:
+    def __init__(self, loader: "lk.DataLoader", saved: Any) -> None:
         self.loader, self.saved = loader, saved
 
     def __enter__(self) -> "Restored":

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from internals import variant_of
 
 import loaderkit as lk
 from loaderkit._base.tree import flatten
-from loaderkit._loader.loader import variant_of
 
 
-def numbers(count: int, *operations: Any, **options: Any) -> lk.DataLoader:
+def numbers(count: int, *operations: Any, **options: Any) -> "lk.DataLoader":
     """A loader over 0..count-1, once, in order."""
     task_rows = options.pop("task_rows", None)
     loader = lk.DataLoader(

@@ -84,7 +84,7 @@ RUNNINGS: list[dict[str, Any]] = [
 PROCESSES = {"num_threads": 2, "worker_count": 2, "worker_kind": "process"}
 
 
-def loader_of(source: Any, *operations: Any, running: dict[str, Any], **options: Any) -> lk.DataLoader:
+def loader_of(source: Any, *operations: Any, running: dict[str, Any], **options: Any) -> "lk.DataLoader":
     running = dict(running)
     names = ("num_threads", "prefetch_buffer_size")
     reads = lk.ReadOptions(
@@ -115,7 +115,7 @@ SHAPES = [
 ]
 
 
-def elements(loader: lk.DataLoader) -> list[Any]:
+def elements(loader: "lk.DataLoader") -> list[Any]:
     with loader:
         return [np.asarray(element).tolist() for element in loader]
 

@@ -4,12 +4,11 @@ import gc
 from typing import Any
 
 import pytest
-from internals import executor_of
+from internals import executor_of, variant_of
 from interrupts import interrupted, next_interrupted
 from runtime_loaders import all_same, numbers, row, until
 
 import loaderkit as lk
-from loaderkit._loader.loader import variant_of
 
 PIPELINES = {
     "batches": (row, lk.Batch(4)),

@@ -85,7 +85,7 @@ def test_the_slot_of_a_view_is_not_used_again_while_it_lives(view, kind, nightly
         assert arena.leased == 0
 
 
-def leased_batch(loader: lk.DataLoader, it: Any) -> Any:
+def leased_batch(loader: "lk.DataLoader", it: Any) -> Any:
     """The first batch that lies in the arena: of the very first ones it wasn't known what they look like."""
     for batch in itertools.islice(it, 1000):
         if executor_of(loader).state.arena.leased:

@@ -45,7 +45,7 @@ def ends() -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def loader(kind: str, **options: Any) -> lk.DataLoader:
+def loader(kind: str, **options: Any) -> "lk.DataLoader":
     if kind != "inline":
         options |= {"worker_count": 2, "worker_kind": kind}
     return numbers(RECORDS, row, lk.Batch(4), **options)

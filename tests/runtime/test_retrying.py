@@ -57,7 +57,7 @@ RUNNINGS: list[dict[str, Any]] = [
 ]
 
 
-def loader_of(source: Flaky, running: dict[str, Any], retry: lk.Retry, **options: Any) -> lk.DataLoader:
+def loader_of(source: Flaky, running: dict[str, Any], retry: lk.Retry, **options: Any) -> "lk.DataLoader":
     running = dict(running)
     read_options = lk.ReadOptions(num_threads=running.pop("num_threads", 0), retry=retry)
     return numbers(12, lk.Batch(4), data_source=source, read_options=read_options, **running, **options)

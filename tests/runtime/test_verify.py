@@ -63,7 +63,7 @@ def slot_of_next(executor: Any) -> Slot | None:
     return executor._outputs.slot(runs[0].task) if runs and runs[0].done else None
 
 
-def flip_a_byte_of_next(loader: lk.DataLoader) -> None:
+def flip_a_byte_of_next(loader: "lk.DataLoader") -> None:
     executor = executor_of(loader)
     with executor.state.changed:
         (stream,) = executor._streams

@@ -453,7 +453,7 @@ class Sleepy(Trap):
         return row(x)
 
 
-def pool_of(loader: lk.DataLoader) -> Any:
+def pool_of(loader: "lk.DataLoader") -> Any:
     return executor_of(loader)
 
 

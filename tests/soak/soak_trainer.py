@@ -59,7 +59,7 @@ def main(number: int, session: int, folder: Path) -> None:
             return
 
 
-def _leg(loader: lk.DataLoader, folder: Path, draw: random.Random, say: Callable[..., None]) -> bool:
+def _leg(loader: "lk.DataLoader", folder: Path, draw: random.Random, say: Callable[..., None]) -> bool:
     """Some batches with one loader; whether the stream ended."""
     it = iter(loader)
     if (folder / document_name(0, 1)).exists():
@@ -95,7 +95,7 @@ def _leg(loader: lk.DataLoader, folder: Path, draw: random.Random, say: Callable
     return False
 
 
-def _await_workers(loader: lk.DataLoader, say: Callable[..., None]) -> None:
+def _await_workers(loader: "lk.DataLoader", say: Callable[..., None]) -> None:
     """Gives those of other hosts time to come: the stream may be short."""
     crew = getattr(executor_of(loader), "crew", None)
     deadline = time.monotonic() + 20.0

@@ -12,7 +12,6 @@ from internals import executor_of, was_iterated
 
 import loaderkit as lk
 from loaderkit.errors import PurityError
-from loaderkit.testing import check_pipeline, pipeline
 
 COUNT = itertools.count()
 CONSTANT = np.arange(4.0)
@@ -20,6 +19,13 @@ CONSTANT = np.arange(4.0)
 
 def record(x: int) -> dict[str, Any]:
     return {"key": x, "x": np.full(4, x, np.float32)}
+
+
+def forget_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check doesn't wait for the next second."""
+    from loaderkit.testing import pipeline
+
+    monkeypatch.setattr(pipeline, "_CLOCK_SECONDS", 0.0)
 
 
 def with_leaf(**functions: Any) -> Any:
@@ -102,7 +108,7 @@ SINS: dict[str, tuple[Any, str, str]] = {
 }
 
 
-def loader_of(*operations: Any, **options: Any) -> lk.DataLoader:
+def loader_of(*operations: Any, **options: Any) -> "lk.DataLoader":
     options = {"data_source": range(64), "sampler": lk.IndexSampler(64, shuffle=True, seed=3)} | options
     return lk.DataLoader(operations=operations, **options)
 
@@ -120,13 +126,13 @@ def test_each_sin_is_found_and_named(name, nightly, monkeypatch):
     if name in SLOW and not nightly:
         pytest.skip("the nightly run does it")
     if "seconds" not in name:
-        monkeypatch.setattr(pipeline, "_CLOCK_SECONDS", 0.0)
+        forget_the_clock(monkeypatch)
     sin, leaf, reason = SINS[name]
     loader = loader_of(
         record, with_leaf(y=lambda e: e["key"] + 1), sin, lk.Batch(4), with_leaf(z=lambda b: 0)
     )
     with pytest.raises(PurityError) as found:
-        check_pipeline(loader, batches=6)
+        lk.testing.check_pipeline(loader, batches=6)
     assert found.value.operation.startswith("operations[2] ")
     assert found.value.leaf == leaf
     for said in ("operations[2] ", leaf, reason):
@@ -138,7 +144,7 @@ def test_each_sin_is_found_and_named(name, nightly, monkeypatch):
 )
 def test_a_sin_is_found_wherever_it_stands(place, monkeypatch):
     """Every kind of operation is tried."""
-    monkeypatch.setattr(pipeline, "_CLOCK_SECONDS", 0.0)
+    forget_the_clock(monkeypatch)
     random_number = with_leaf(noise=lambda e: np.random.random())
     operations = {
         "Filter": [record, lk.Filter(lambda e: np.random.random() < 0.5), lk.Batch(4)],
@@ -152,7 +158,7 @@ def test_a_sin_is_found_wherever_it_stands(place, monkeypatch):
     with pytest.raises(
         PurityError, match=rf"operations\[{culprit}\] .*(draws from|unseeded generator)"
     ) as found:
-        check_pipeline(loader_of(*operations))
+        lk.testing.check_pipeline(loader_of(*operations))
     assert found.value.operation.startswith(f"operations[{culprit}] ")
 
 
@@ -171,10 +177,10 @@ class Counter(lk.Map):
 
 def test_a_run_of_few_steps_is_searched_to_its_end(monkeypatch):
     """The loader's num_steps counts batches, and no records of a beginning of the pipeline."""
-    monkeypatch.setattr(pipeline, "_CLOCK_SECONDS", 0.0)
+    forget_the_clock(monkeypatch)
     loader = loader_of(Counter(), lambda x: x, lk.Batch(16), sampler=lk.SequentialSampler(64), num_steps=3)
     with pytest.raises(PurityError) as found:
-        check_pipeline(loader, batches=3)
+        lk.testing.check_pipeline(loader, batches=3)
     assert found.value.operation == "operations[0] Counter"
 
 
@@ -188,7 +194,9 @@ def test_the_users_quarantine_file_is_left_alone(tmp_path):
         return element
 
     path = tmp_path / "bad.jsonl"
-    check_pipeline(loader_of(decode, lk.Batch(16), on_record_error="replace", quarantine=path), batches=4)
+    lk.testing.check_pipeline(
+        loader_of(decode, lk.Batch(16), on_record_error="replace", quarantine=path), batches=4
+    )
     assert not path.exists()
 
 
@@ -203,7 +211,7 @@ def test_a_filter_that_leaves_less_the_next_time_is_named():
         worker_kind="thread",
     )
     with pytest.raises(PurityError, match=r"operations\[0\] Filter.*element 0.*is there .* and missing"):
-        check_pipeline(loader, batches=30)
+        lk.testing.check_pipeline(loader, batches=30)
 
 
 class Owner:
@@ -232,7 +240,7 @@ def test_writing_into_the_source_is_found_and_does_no_harm(source):
     with pytest.raises(
         PurityError, match=r"operations\[1\] Map\(scale\) writes .*\['x'\] of record_key \d+.*copy"
     ):
-        check_pipeline(loader)
+        lk.testing.check_pipeline(loader)
     assert [int(data[k]["x"][0]) for k in range(64)] == [*range(64)]
 
 
@@ -251,7 +259,7 @@ def test_a_source_that_changes_is_named():
     with pytest.raises(
         PurityError, match=r"data_source\[\d+\]: expected the same record .*\['read'\]"
     ) as found:
-        check_pipeline(loader_of(lk.Batch(4), data_source=Restless()))
+        lk.testing.check_pipeline(loader_of(lk.Batch(4), data_source=Restless()))
     assert (found.value.operation, found.value.leaf) == ("data_source", "['read']")
 
 
@@ -310,12 +318,12 @@ CLEAN: dict[str, tuple[list[Any], dict[str, Any]]] = {
 def test_clean_pipelines_pass(name, monkeypatch):
     """The loader and the global generators are unchanged after it."""
     operations, options = CLEAN[name]
-    monkeypatch.setattr(pipeline, "_CLOCK_SECONDS", 0.0)
+    forget_the_clock(monkeypatch)
     options = {"worker_kind": "process" if name in IN_PROCESSES else "thread"} | options
     loader = loader_of(*operations, **options)
     random.seed(5)
     np.random.seed(5)
-    check_pipeline(loader)
+    lk.testing.check_pipeline(loader)
     assert (random.random(), np.random.random()) == (
         random.Random(5).random(),
         np.random.RandomState(5).random(),
@@ -326,7 +334,7 @@ def test_clean_pipelines_pass(name, monkeypatch):
 def test_what_an_operation_raises_is_raised():
     """An operation may fail; the error says where, as always."""
     with pytest.raises(ZeroDivisionError) as error:
-        check_pipeline(loader_of(lambda x: 1 // (x - x), lk.Batch(4)))
+        lk.testing.check_pipeline(loader_of(lambda x: 1 // (x - x), lk.Batch(4)))
     assert any("operations[0]" in note for note in error.value.__notes__)
 
 
@@ -336,13 +344,13 @@ def test_an_operation_that_cannot_travel_is_named():
 
     lock = threading.Lock()
     with pytest.raises(lk.errors.TransportError, match=r"operations\[0\] Map"):
-        check_pipeline(loader_of(lambda x: lock and x, lk.Batch(4)))
+        lk.testing.check_pipeline(loader_of(lambda x: lock and x, lk.Batch(4)))
 
 
 @pytest.mark.parametrize(("arguments", "error"), [((iter([1]),), TypeError), ((None, 1), TypeError)])
 def test_anything_else_is_refused(arguments, error):
     """A loader, and at least two batches."""
     with pytest.raises(error):
-        check_pipeline(*arguments)
+        lk.testing.check_pipeline(*arguments)
     with pytest.raises(ValueError, match="batches"):
-        check_pipeline(loader_of(), batches=1)
+        lk.testing.check_pipeline(loader_of(), batches=1)

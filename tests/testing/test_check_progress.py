@@ -25,7 +25,7 @@ def double(x: int) -> int:
     return 2 * x
 
 
-def loader_of(*operations, **options) -> lk.DataLoader:
+def loader_of(*operations, **options) -> "lk.DataLoader":
     return lk.load(
         range(10), num_epochs=1, operations=operations, batch_size=4, worker_kind="thread", **options
     )

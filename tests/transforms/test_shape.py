@@ -30,7 +30,7 @@ class Unspeakable(lk.Filter):
         raise RuntimeError("no words")
 
 
-def loader_of(operation: lk.transforms.Transformation) -> lk.DataLoader:
+def loader_of(operation: lk.transforms.Transformation) -> "lk.DataLoader":
     return lk.DataLoader(
         data_source=lk.RangeDataSource(0, 9, 1),
         sampler=lk.SequentialSampler(9),

@@ -142,7 +142,7 @@ def chains(array: np.ndarray[Any, Any], anything: Any) -> None:
     lk.Dataset.mix({"a": ds}, shuffle=True)  # wrong
 
 
-def without_brackets(loader: lk.DataLoader, it: lk.DataLoaderIterator) -> lk.DataLoader:
+def without_brackets(loader: "lk.DataLoader", it: "lk.DataLoaderIterator") -> "lk.DataLoader":
     next(it).anything()
     return loader.epoch(1)
 
@@ -167,9 +167,9 @@ def said() -> None:
     train_on_numbers(short)  # wrong
 
 
-def train(loader: lk.DataLoader[Element]) -> None:
+def train(loader: "lk.DataLoader[Element]") -> None:
     next(iter(loader))["image"].sum()
 
 
-def train_on_numbers(loader: lk.DataLoader[int]) -> None:
+def train_on_numbers(loader: "lk.DataLoader[int]") -> None:
     next(iter(loader)) + 1

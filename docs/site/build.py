@@ -25,6 +25,5 @@ def build(out: Path) -> int:
     }
     for place, text in pages.written(made).items():
         pages.put(read / place, text)
-    return sphinx(
-        ["-q", "-W", "--keep-going", "-c", str(CONF), "-d", str(read / ".doctrees"), str(read), str(out)]
-    )
+    quick = ["-q", "-W", "--keep-going", "-j", "auto"]
+    return sphinx([*quick, "-c", str(CONF), "-d", str(read / ".doctrees"), str(read), str(out)])

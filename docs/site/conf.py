@@ -1,13 +1,17 @@
 """Sphinx's configuration."""
 
+import re
 import tempfile
 import zlib
 from pathlib import Path
 
+from docutils import nodes
 from pygments.lexers.python import PythonLexer
+from sphinx import addnodes
 from sphinx.application import Sphinx
 
 from docs.site import search_index
+from docs.site.names import public_names
 from loaderkit._base.version import __version__
 
 project = "loaderkit"
@@ -53,11 +57,31 @@ intersphinx_mapping = {
     file.stem: _inventory(file) for file in Path(__file__).parent.glob("inventories/*.txt")
 }
 
+_SHOWN = {
+    path.removeprefix("loaderkit"): each.shown
+    for each in public_names()
+    for path in (each.shown, *each.others)
+}
+
 
 def setup(app: Sphinx) -> None:
     """Adds what the pages need beyond Sphinx's own."""
     app.add_lexer("pytorch", PythonLexer)  # of blocks that run where PyTorch is installed
+    app.connect("doctree-read", _link_names)
     app.connect("build-finished", _write_search_index)
+
+
+def _link_names(app: Sphinx, document: nodes.document) -> None:
+    """Makes a link to the reference of each public name that stands between backticks as a user writes it."""
+    for code in [*document.findall(nodes.literal)]:
+        written = re.match(r"lk((?:\.\w+)+)", code.astext())
+        target = _SHOWN.get(written[1]) if written else None
+        if target and not isinstance(code.parent, nodes.reference | addnodes.pending_xref):
+            link = addnodes.pending_xref(
+                refdomain="py", reftype="obj", reftarget=target, refdoc=app.env.docname
+            )
+            code.replace_self(link)
+            link += code
 
 
 def _write_search_index(app: Sphinx, error: Exception | None) -> None:

@@ -118,9 +118,8 @@ class Reference:
             return path
         with contextlib.suppress(KeyError, AttributeError):  # of a type variable
             path = self._object(path).path
-        return (
-            self.shown.get(path) or path.rpartition(".")[2]
-        )  # conf.py makes no link of a name without a module
+        # conf.py makes no link of a name without a module.
+        return self.shown.get(path) or path.rpartition(".")[2]
 
     def _text(self, target: griffe.Object) -> str:
         if target.docstring is None:
@@ -129,12 +128,11 @@ class Reference:
         for section in target.docstring.parse("google", warnings=False):
             if section.kind.value == "text":
                 parts.append(_markdown(section.value))
-            elif section.kind.value == "parameters":
-                parts.append(
-                    "\n".join(f":param {each.name}: {_indented(each.description)}" for each in section.value)
-                )
-            else:
-                parts.append(f"**{section.title or section.kind.value}**")
+                continue
+            field = {"parameters": "param", "attributes": "ivar"}[section.kind.value]
+            # Several arguments may have one text; a field of Sphinx has one name.
+            named = [(name, each.description) for each in section.value for name in each.name.split(", ")]
+            parts.append("\n".join(f":{field} {name}: {_indented(text)}" for name, text in named))
         return "\n\n".join(parts)
 
 

@@ -14,7 +14,7 @@ import griffe
 from .names import PublicName, modules, public_names
 from .pages import ROOT
 
-_DOCTEST = re.compile(r"^>>> .*(?:\n.+)*", re.MULTILINE)
+_PARTS = re.compile(r"(?P<example>^>>> .*(?:\n.+)*)|(?P<code>`[^`]*`)|\*", re.MULTILINE)
 
 
 class Reference:
@@ -137,11 +137,16 @@ class Reference:
 
 
 def _indented(text: str) -> str:
-    return textwrap.indent(text, "    ").strip()
+    return textwrap.indent(_markdown(text), "    ").strip()
 
 
 def _markdown(docstring: str) -> str:
-    return _DOCTEST.sub(lambda example: f"```python\n{example[0]}\n```", docstring)
+    """A docstring as Markdown: its examples are blocks, and a star, as in 2**64, is one."""
+    return _PARTS.sub(_marked, docstring)
+
+
+def _marked(part: re.Match[str]) -> str:
+    return f"```python\n{part['example']}\n```" if part["example"] else part["code"] or "\\*"
 
 
 def _directive(kind: str, head: str, options: list[str], text: str, ticks: str = "`````") -> str:

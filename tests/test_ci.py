@@ -201,7 +201,7 @@ def test_a_library_has_one_lower_bound():
 
 
 # Tests of what isn't in the package, or of no single room of it.
-WITHOUT_A_ROOM = {"benchmarks", "grammar", "soak", "typed"}
+WITHOUT_A_ROOM = {"benchmarks", "grammar", "site", "soak", "typed"}
 
 
 @pytest.mark.parametrize("name", [[], [""], ["no such room"], ["*"], ["golden"]], ids=str)

@@ -1,0 +1,1 @@
+"""The pages, and the site that is made of them: `python -m docs build`."""

@@ -12,6 +12,7 @@ from internals import executor_of, worker_pids
 from runtime_loaders import numbers, same
 
 import loaderkit as lk
+from loaderkit._base.structure import structure_of
 from loaderkit._engine.scheduler import AHEAD_NBYTES
 from loaderkit._engine.task import MakeBatch, Span
 from loaderkit._runtime.memory.batch_layout import BatchLayout
@@ -137,7 +138,7 @@ def test_batches_of_ever_new_shapes_need_no_more_memory(monkeypatch):
 def test_a_layout_that_a_task_needs_is_not_forgotten_for_another_one(monkeypatch):
     """Of a task with more layouts than are kept all have a number of their own."""
     monkeypatch.setattr(layout_numbers, "_MOST_LAYOUTS", 2)
-    layouts = [BatchLayout(RowSpec(None, (LeafSpec((k,), np.dtype(np.int8)),))) for k in range(6)]
+    layouts = [BatchLayout(RowSpec(structure_of(0), (LeafSpec((k,), np.dtype(np.int8)),))) for k in range(6)]
     known = layout_numbers.LayoutNumbers()
 
     def give(*needed: BatchLayout) -> list[int]:

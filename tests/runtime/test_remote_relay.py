@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loaderkit._base.structure import structure_of
 from loaderkit._engine.dispatcher import Assignment
 from loaderkit._engine.slots import Slots
 from loaderkit._engine.stats.counters import TaskTrace
@@ -40,7 +41,7 @@ from loaderkit.transforms.stack import LeafSpec, RowSpec
 
 DOWN, UP = b"d" * 32, b"u" * 32
 MOST = 4096  # bytes of a message to the trainer
-BYTES = RowSpec(None, (LeafSpec((5,), np.dtype(np.uint8)),))
+BYTES = RowSpec(structure_of(0), (LeafSpec((5,), np.dtype(np.uint8)),))
 
 
 class Pipe:
@@ -172,7 +173,7 @@ def test_rows_lie_where_a_local_worker_writes_them(
     leaves: Any, batch: int, cuts: list[int], verify: bool, checksum: str, size: int, seed: int
 ) -> None:
     """Byte by byte, with their seals: of any rows, cut into any tasks, however their bytes come in."""
-    layout = BatchLayout(RowSpec(None, leaves), verify)
+    layout = BatchLayout(RowSpec(structure_of(0), leaves), verify)
     rng, total = np.random.default_rng(seed), 3 * batch
     rows = [rng.integers(0, 256, (total, n), np.uint8) for n in layout.row_nbytes]
     with hosts() as (ours, theirs):
@@ -377,7 +378,7 @@ def test_other_lengths_than_the_tasks_end_the_connection() -> None:
             slot = ours.slots.alloc(layout.nbytes(3))
             finished(link, layout, slot)
             relay = Link(theirs, ours.arena, lambda *_: True, None, "crc32")
-            more = BatchLayout(RowSpec(None, (LeafSpec((6,), np.dtype(np.uint8)),)))
+            more = BatchLayout(RowSpec(structure_of(0), (LeafSpec((6,), np.dtype(np.uint8)),)))
             relay.on_the_way += finished(relay, more, slot)
             if wrong == "task":
                 link.worker._given.clear()

@@ -8,13 +8,13 @@ from heapq import heappop, heappush
 from queue import SimpleQueue
 
 from loaderkit._base.system.limits import above_standard
-from loaderkit._base.system.turn import turn
+from loaderkit._base.system.urgency import urgency
 
 # Reads in flight in a process. At 20 ms a round trip 32 give 1,600 reads/s.
 IN_FLIGHT = 32
 
 Task = Callable[[], None]
-# Tasks that wait, by turn and then in the order given.
+# Tasks that wait, by urgency and then in the order given.
 _Waiting = list[tuple[int, int, Task]]
 
 
@@ -57,11 +57,11 @@ class FetchThreads:
                 self._begin()
 
     def submit(self, tasks: Iterable[Task]) -> None:
-        """Runs each task in a thread, in the order given but for this thread's turn; it mustn't raise."""
+        """Runs each task in a thread, in the order given but for this thread's urgency; it mustn't raise."""
         with self._lock:
             for task in tasks:
                 self._unfinished += 1
-                heappush(self._waiting, (turn.number, next(self._order), task))
+                heappush(self._waiting, (urgency.number, next(self._order), task))
                 self._calls.put(True)
             while self._threads < min(self._unfinished, IN_FLIGHT):
                 with above_standard():  # a library opens its sockets in these threads

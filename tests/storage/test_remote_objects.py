@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from loaderkit._base.system.turn import turn
+from loaderkit._base.system.urgency import urgency
 from loaderkit._storage import fetch_threads, fetching, object_client, remote_objects
 from loaderkit._storage.fetch_threads import FetchThreads
 from loaderkit._storage.fetching import FetchError, Refusal
@@ -407,13 +407,13 @@ def test_a_thread_that_fetches_does_not_keep_its_process():
 
 
 def test_what_is_needed_first_is_fetched_first(monkeypatch):
-    """Of the reads that wait, those of the earlier turn go first; of one turn in their order."""
+    """Of the reads that wait, those of the least number go first; of one number in their order."""
     monkeypatch.setattr(fetch_threads, "IN_FLIGHT", 1)
     threads, begin, done = FetchThreads(), threading.Event(), queue.SimpleQueue()
     threads.enter()
     threads.submit([begin.wait])
     for number in (7, 0, 3):
-        monkeypatch.setattr(turn, "number", number)
+        monkeypatch.setattr(urgency, "number", number)
         threads.submit([partial(done.put, (number, k)) for k in range(2)])
     begin.set()
     assert [done.get(timeout=20) for _ in range(6)] == [(0, 0), (0, 1), (3, 0), (3, 1), (7, 0), (7, 1)]

@@ -177,7 +177,7 @@ def ours(contender: Contender, server: Server, names: list[str], set_bytes: int,
         first_batch = next(batches)
         waited = time.perf_counter() - begin
         first = {TRIPS: waited / max(server.latency_s, 1e-9), SEQUENCE: server.in_sequence()}
-        if contender == OURS_2:
+        if contender.name == OURS_2.name:  # of which a smoke run has fewer workers
             return first
         steps = len(source) // min(BATCH, len(source)) - 1
         rest = timed(islice(batches, steps), set_bytes)

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from loaderkit._base.system.limits import with_limits
 from loaderkit._base.system.packed_tokens import packed
-from loaderkit._base.system.turn import turn
+from loaderkit._base.system.urgency import urgency
 from loaderkit.errors import WorkerError
 
 # How long `close()` and the end of the process wait for reads in flight; then their threads are left. Not measured.
@@ -237,7 +237,7 @@ def _end_threads(jobs: _Jobs, threads: int) -> None:
 
 def _work(jobs: _Jobs, counted: list[int]) -> None:
     while (job := jobs.get()) is not None:
-        result, read, keys, turn.number = job
+        result, read, keys, urgency.number = job
         if result.set_running_or_notify_cancel():
             begun = time.perf_counter_ns()
             try:

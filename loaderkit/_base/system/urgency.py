@@ -3,10 +3,10 @@
 import threading
 
 
-class Turn(threading.local):
+class Urgency(threading.local):
     """Of this thread. number: the least is served first; 0 where a caller waits for what it reads."""
 
     number = 0
 
 
-turn = Turn()
+urgency = Urgency()

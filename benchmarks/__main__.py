@@ -58,6 +58,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--seconds", type=float, default=2.0, metavar="S", help="length of a steady window (2)"
     )
+    parser.add_argument(
+        "--latency", type=float, default=20.0, metavar="MS", help="of the server of `storage` (20)"
+    )
+    parser.add_argument(
+        "--megabytes",
+        type=int,
+        default=1_200,
+        metavar="MB",
+        help="of data on the server of `storage` (1,200)",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="file for every round's figures")
     parser.add_argument(
         "--data", type=Path, metavar="FOLDER", help=f"folder of real photographs (or ${VARIABLE})"
@@ -89,7 +99,13 @@ def main(arguments: list[str] | None = None) -> int:
     outcomes = []
     load_before = machine.load()
     with tempfile.TemporaryDirectory(prefix="loaderkit-benchmarks-") as folder:
-        size = Size(seconds=asked.seconds, smoke=asked.smoke, folder=Path(folder))
+        size = Size(
+            seconds=asked.seconds,
+            smoke=asked.smoke,
+            folder=Path(folder),
+            latency_s=asked.latency / 1e3,
+            megabytes=asked.megabytes,
+        )
         for name in names:
             for benchmark in benchmarks_of(name):
                 outcome = run(name, benchmark, peers=peers, repeats=asked.repeats, size=size, say=say)
@@ -99,7 +115,14 @@ def main(arguments: list[str] | None = None) -> int:
     loads = {"before": load_before, "after": machine.load()}
     print(f"\nLoad of the machine before {loads['before']}, after {loads['after']}.")
     if asked.json is not None:
-        how = {"repeats": asked.repeats, "seconds": asked.seconds, "smoke": asked.smoke, "load": loads}
+        how = {
+            "repeats": asked.repeats,
+            "seconds": asked.seconds,
+            "smoke": asked.smoke,
+            "load": loads,
+            "latency": asked.latency,
+            "megabytes": asked.megabytes,
+        }
         document = {**about, "how": how, "benchmarks": [as_json(outcome) for outcome in outcomes]}
         asked.json.write_text(json.dumps(document, indent=1) + "\n")
     return 1 if any(outcome.failures for outcome in outcomes) else 0

@@ -24,11 +24,15 @@ class Size:
         seconds: of the steady window; a benchmark with slow batches takes a multiple of it.
         smoke: only check that it runs: few records, one batch.
         folder: for data files, shared by all contenders of a run.
+        latency_s: how long each answer of a server takes.
+        megabytes: of the data on a server.
     """
 
     seconds: float
     smoke: bool
     folder: Path
+    latency_s: float = 0.02
+    megabytes: int = 1_200
 
     def pick(self, full: int, smoke: int) -> int:
         """`full`, or the small number for a smoke run."""

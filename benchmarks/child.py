@@ -22,12 +22,20 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--latency-s", type=float, required=True)
+    parser.add_argument("--megabytes", type=int, required=True)
     parser.add_argument("--smoke", action="store_true")
     asked = parser.parse_args()
 
     (benchmark,) = (b for b in benchmarks_of(asked.workload) if b.name == asked.benchmark)
     by_name = {contender.name: contender for contender in benchmark.contenders}
-    size = Size(seconds=asked.seconds, smoke=asked.smoke, folder=asked.folder)
+    size = Size(
+        seconds=asked.seconds,
+        smoke=asked.smoke,
+        folder=asked.folder,
+        latency_s=asked.latency_s,
+        megabytes=asked.megabytes,
+    )
     contenders = [by_name[name] for name in asked.contenders]
     if size.smoke:
         contenders = [replace(contender, workers=min(contender.workers, 1)) for contender in contenders]

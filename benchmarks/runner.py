@@ -108,6 +108,7 @@ def in_fresh_process(
             *(sys.executable, "-m", "benchmarks.child", workload, benchmark.name),
             *(contender.name for contender in contenders),
             *("--out", str(out), "--folder", str(size.folder), "--seconds", str(size.seconds)),
+            *("--latency-s", str(size.latency_s), "--megabytes", str(size.megabytes)),
             *(["--smoke"] if size.smoke else []),
         ]
         with tempfile.TemporaryFile() as errors:

@@ -1,6 +1,6 @@
 """The contract of what reads bytes: ranges of the shards of one set, wherever they lie."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -113,14 +113,34 @@ def read_range(ranges: RangeReader, shard: int, begin: int, end: int) -> bytes:
 class SpanReader(Protocol):
     """Gives the bytes of records by key. Safe for threads; picklable, so that each worker has its own.
 
-    waits: whether a read may wait for a server.
+    waits: whether a read may wait for a server. compares: whether whole records are compared with their checksums.
     """
 
     @property
     def waits(self) -> bool: ...
 
+    @property
+    def compares(self) -> bool: ...
+
     def read(self, keys: NDArray[np.int64]) -> list[bytes | memoryview]:
         """The spans of the records with these keys, (n,) each in [0, records), in the order given."""
+        ...
+
+    def read_each(self, keys: NDArray[np.int64]) -> Iterator[bytes | memoryview]:
+        """What `read` gives, one at a time, as `RangeReader.read_each`; keys: (n,) in the order of the shards."""
+        ...
+
+    def read_parts(
+        self,
+        keys: NDArray[np.int64],
+        shards: NDArray[np.int64],
+        begins: NDArray[np.int64],
+        ends: NDArray[np.int64],
+    ) -> Iterable[bytes | memoryview]:
+        """The bytes begins[i] to ends[i] of shard shards[i], a part of the record keys[i], for each i; (n,) each.
+
+        They are compared with no checksum of a record.
+        """
         ...
 
     def close(self) -> None:

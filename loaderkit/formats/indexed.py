@@ -175,11 +175,6 @@ class IndexedDataSource(HasCard, Closing):
         # A part of a record can't be compared: where the read was the first to see another version, it is made again.
         return records if len(self._shard_check.doubted) == doubted else self._read(keys)
 
-    @property
-    def _reads_parts(self) -> bool:
-        """Whether less than the whole records may be read: from the shards, where none is to be compared."""
-        return isinstance(self._spans, DirectSpans) and not self._spans.compares
-
     def _read(self, keys: NDArray[np.int64]) -> list[Any]:
         """The records with these index keys, (n,); a subclass may read less than their spans."""
         return self._decode(keys, self._spans.read(keys))

@@ -85,8 +85,18 @@ def test_any_keys_any_shards_any_limit_any_damage(tmp_path_factory, data):
     except ValueError:
         assume(False)
     for _ in range(data.draw(st.integers(1, 8))):
-        keys = data.draw(st.lists(st.integers(0, len(index) - 1), max_size=20))
+        keys = np.array(data.draw(st.lists(st.integers(0, len(index) - 1), max_size=20)), np.int64)
         assert read(spans, keys) == ranges.spans(keys)
+        shards, begins, ends = index.locate(keys)
+        cut = np.array(
+            data.draw(st.lists(st.integers(0, 50), min_size=len(keys), max_size=len(keys))), np.int64
+        )
+        lows = np.minimum(begins + cut, ends)
+        twice = (np.concatenate((each, each)) for each in (keys, shards))
+        parts = spans.read_parts(*twice, np.concatenate((begins, lows)), np.concatenate((lows, ends)))
+        assert [bytes(a) + bytes(b) for a, b in zip(parts[: len(keys)], parts[len(keys) :])] == ranges.spans(
+            keys
+        )
         for path in chunk_files(folder):
             match data.draw(st.sampled_from(["", "", "cut", "noise", "gone", "foreign", "grown"])):
                 case "cut":

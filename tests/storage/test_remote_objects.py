@@ -5,11 +5,13 @@ import pickle
 import queue
 import threading
 import time
+from functools import partial
 
 import numpy as np
 import pytest
 
-from loaderkit._storage import fetching, object_client, remote_objects
+from loaderkit._base.system.urgency import urgency
+from loaderkit._storage import fetch_threads, fetching, object_client, remote_objects
 from loaderkit._storage.fetch_threads import FetchThreads
 from loaderkit._storage.fetching import FetchError, Refusal
 from loaderkit._storage.open_ranges import open_ranges
@@ -402,3 +404,17 @@ def test_a_thread_that_fetches_does_not_keep_its_process():
     threads.leave()
     worker.join(20)
     assert worker.daemon and not worker.is_alive()
+
+
+def test_what_is_needed_first_is_fetched_first(monkeypatch):
+    """Of the reads that wait, those of the least number go first; of one number in their order."""
+    monkeypatch.setattr(fetch_threads, "IN_FLIGHT", 1)
+    threads, begin, done = FetchThreads(), threading.Event(), queue.SimpleQueue()
+    threads.enter()
+    threads.submit([begin.wait])
+    for number in (7, 0, 3):
+        monkeypatch.setattr(urgency, "number", number)
+        threads.submit([partial(done.put, (number, k)) for k in range(2)])
+    begin.set()
+    assert [done.get(timeout=20) for _ in range(6)] == [(0, 0), (0, 1), (3, 0), (3, 1), (7, 0), (7, 1)]
+    threads.leave()

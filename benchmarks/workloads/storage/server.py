@@ -1,16 +1,22 @@
-"""Two epochs of records of 100 KB that lie 20 ms away: a web server on loopback, in a process of its own.
+"""Two epochs of records of 100 KB on a web server: on loopback, in a process of its own, 20 ms away.
 
-2,560 records, 256 MB in tar shards. obstore reads the shards in order, 1 MiB a request, 32 in flight, and drops the
-bytes: the limit. loaderkit reads them shuffled by `ChunkSampler` (chunks of 10 records, about 1 MiB; windows of 64
-chunks) through an empty `lk.Cache`, in batches of 64; the same sampler over the local tar files, without a cache, is
-beside its second epoch. LitData shuffles its own format in chunks of 1 MiB, fetched with obstore, MosaicML Streaming
-its own in a local folder, which is its second epoch. None has workers.
+1.2 GB in tar shards; `--latency` and `--megabytes` set others. obstore reads the shards in order, 1 MiB a request, 32
+in flight. Once it drops the bytes, as the server's own limit. Once it writes them to the disk that has loaderkit's
+cache, and each record is read from there once: what a first epoch with a cache has to do. loaderkit reads them
+shuffled by `ChunkSampler` (chunks of 10 records, about 1 MiB; windows of 64 chunks) through an empty `lk.Cache`, in
+batches of 64; the same sampler over the local tar files, without a cache, is beside its second epoch. LitData
+shuffles its own format in chunks of 1 MiB, fetched with obstore, MosaicML Streaming its own in a local folder, which
+is its second epoch. Without a cache, all records are shuffled, beside obstore with 32 reads of a record in flight.
+None has workers but those of which only the first batch is measured.
 
 An epoch's MB/s are bytes of the records over the time from asking for its first batch until its last one is there;
-the first epoch's clock starts before the loader is made. A round trip is 20 ms. *bytes sent* are those of the server
-for the first epoch over those of the shards.
+the first epoch's clock starts before the loader is made. *steady* leaves the first quarter of the bytes out. A round
+trip is the server's latency; *in sequence* is how many requests, until the first batch is there, came each after the
+answer to the one before, whatever they were for. *bytes sent* are those of the server for the first epoch over those of
+the shards. *CPU ns/byte* are of the first epoch and of all processes but the server.
 """
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,64 +29,124 @@ from typing import Any
 import numpy as np
 
 import loaderkit as lk
-from benchmarks.benchmark import Benchmark, Bound, Metrics, Size, plain, speedup
+from benchmarks.benchmark import Benchmark, Bound, Metrics, Size, cost, plain, speedup
 from benchmarks.contender import Contender
+from benchmarks.measure import cpu_seconds
 from benchmarks.workloads.storage.files import once, tar_set
 from benchmarks.workloads.storage.serve import Server, serving
 
-LATENCY_S = 0.02
 MIB = 1 << 20
-BATCH, CHUNK, WINDOW, NBYTES = 64, 10, 64, 100_000
+BATCH, CHUNK, WINDOW, NBYTES, IN_FLIGHT = 64, 10, 64, 100_000, 32
 
-COLD, WARM = "MB/s, first epoch", "MB/s, second epoch"
-TRIPS, SENT, AGAIN = "first batch, round trips", "bytes sent", "requests, second epoch + 1"
+RATE = "MB/s"
+COLD, STEADY, WARM = "MB/s, first epoch", "MB/s, steady", "MB/s, second epoch"
+TRIPS, SEQUENCE = "first batch, round trips", "first batch, requests in sequence"
+SENT, AGAIN, CPU = "bytes sent", "requests, second epoch + 1", "CPU ns/byte"
 
-OBSTORE = Contender("obstore in order, 32 in flight", "obstore")
+DROPS = Contender("obstore in order, 32 in flight", "obstore")
+WRITES = Contender("obstore, written and read", "obstore")
+SINGLE = Contender("obstore, records, 32 in flight", "obstore")
 OURS = Contender("loaderkit, cache", "loaderkit")
+OURS_2 = Contender("loaderkit, cache, 2 workers", "loaderkit", 2)
+UNCACHED = Contender("loaderkit, no cache", "loaderkit")
 LOCAL = Contender("loaderkit, local tar", "loaderkit")
 LITDATA = Contender("litdata", "litdata")
 STREAMING = Contender("streaming, local", "streaming")
 
 
-def timed(batches: Iterable[int]) -> tuple[float, float]:
-    """MB/s and the seconds until the first, of batches that are given as numbers of bytes."""
-    begin, first, nbytes = time.perf_counter(), 0.0, 0
+def timed(batches: Iterable[int], total: int) -> Metrics:
+    """Rates of batches that are given as numbers of bytes, about `total` in all; their bytes and seconds."""
+    begin, nbytes, quarter = time.perf_counter(), 0, (0.0, 0)
     for batch in batches:
-        first = first or time.perf_counter() - begin
         nbytes += batch
-    return nbytes / (time.perf_counter() - begin) / 1e6, first
+        if not quarter[1] and 4 * nbytes >= total:
+            quarter = time.perf_counter() - begin, nbytes
+    seconds = time.perf_counter() - begin
+    steady = (nbytes - quarter[1]) / max(seconds - quarter[0], 1e-9)
+    return {RATE: nbytes / seconds / 1e6, STEADY: steady / 1e6, "nbytes": nbytes, "seconds": seconds}
+
+
+def client(address: str) -> Any:
+    """Of obstore."""
+    from obstore.store import HTTPStore
+
+    return HTTPStore(address, client_options={"allow_http": True})
 
 
 def in_order(address: str, paths: list[Path]) -> Iterator[int]:
     """Whole shards by obstore: one client, 32 threads, ranges of 1 MiB."""
     import obstore
-    from obstore.store import HTTPStore
 
-    store = HTTPStore(address, client_options={"allow_http": True})
-    ranges = [
-        (path.name, low, min(MIB, path.stat().st_size - low))
-        for path in paths
-        for low in range(0, path.stat().st_size, MIB)
-    ]
-    with ThreadPoolExecutor(32) as pool:
+    store = client(address)
+    with ThreadPoolExecutor(IN_FLIGHT) as pool:
         yield from pool.map(
-            lambda one: len(obstore.get_range(store, one[0], start=one[1], length=one[2])), ranges
+            lambda one: len(obstore.get_range(store, one[0].name, start=one[1], length=one[2])),
+            ranges_of(paths),
         )
 
 
-def batches_of(source: lk.TarDataSource) -> Iterator[int]:
-    """Bytes of each batch, without end."""
+def ranges_of(paths: list[Path]) -> list[tuple[Path, int, int]]:
+    """Path, begin and length of each MiB."""
+    return [
+        (path, low, min(MIB, path.stat().st_size - low))
+        for path in paths
+        for low in range(0, path.stat().st_size, MIB)
+    ]
+
+
+def written(address: str, paths: list[Path], folder: str) -> Iterator[int]:
+    """As `in_order`; each range is written to a file, and read from it by records."""
+    import obstore
+
+    store = client(address)
+    files = {path: os.open(Path(folder) / path.name, os.O_RDWR | os.O_CREAT) for path in paths}
+
+    def fetch(one: tuple[Path, int, int]) -> tuple[Path, int, int]:
+        path, low, length = one
+        os.pwrite(files[path], memoryview(obstore.get_range(store, path.name, start=low, length=length)), low)
+        return one
+
+    try:
+        with ThreadPoolExecutor(IN_FLIGHT) as pool:
+            for path, low, length in pool.map(fetch, ranges_of(paths)):
+                records = range(low, low + length, NBYTES)
+                yield sum(len(os.pread(files[path], min(NBYTES, low + length - at), at)) for at in records)
+    finally:
+        for descriptor in files.values():
+            os.close(descriptor)
+
+
+def single(address: str, paths: list[Path]) -> Iterator[int]:
+    """Ranges of a record's size in random order."""
+    import obstore
+
+    store = client(address)
+    ranges = [(path.name, low) for path in paths for low in range(0, path.stat().st_size - NBYTES, NBYTES)]
+    order = np.random.default_rng(0).permutation(len(ranges)).tolist()
+    with ThreadPoolExecutor(IN_FLIGHT) as pool:
+        yield from pool.map(
+            lambda place: len(
+                obstore.get_range(store, ranges[place][0], start=ranges[place][1], length=NBYTES)
+            ),
+            order,
+        )
+
+
+def batches_of(source: lk.TarDataSource, *, shuffle: bool = False, workers: int = 0) -> Iterator[int]:
+    """Bytes of each batch, without end; shuffled by chunks, or all together."""
     records = len(source)
-    sampler = lk.ChunkSampler(
-        records, chunk=CHUNK, window=WINDOW, batch=min(BATCH, records), seed=0, num_epochs=None
-    )
-    operations = [lk.Batch(min(BATCH, records))]
+    batch = min(BATCH, records)
+    sampler: Any = lk.ChunkSampler(records, chunk=CHUNK, window=WINDOW, batch=batch, seed=0, num_epochs=None)
+    if shuffle:
+        sampler = lk.IndexSampler(records, shuffle=True, seed=0, num_epochs=None)
     with (
-        lk.DataLoader(data_source=source, sampler=sampler, operations=operations) as loader,
+        lk.DataLoader(
+            data_source=source, sampler=sampler, operations=[lk.Batch(batch)], worker_count=workers
+        ) as loader,
         iter(loader) as it,
     ):
-        for batch in it:
-            yield sum(map(len, batch["jpg"]))
+        for each in it:
+            yield sum(map(len, each["jpg"]))
 
 
 def remote_index(server: Server, names: list[str], path: Path) -> str:
@@ -96,42 +162,60 @@ def remote_index(server: Server, names: list[str], path: Path) -> str:
     return str(path)
 
 
-def ours(server: Server, names: list[str], records: int, set_bytes: int, index: str) -> Metrics:
-    """Two epochs through a cache that is empty at first."""
+def ours(contender: Contender, server: Server, names: list[str], set_bytes: int, index: str) -> Metrics:
+    """Two epochs through a cache that is empty at first; without one an epoch, and with workers the first batch."""
     with TemporaryDirectory() as folder, ExitStack() as stack:
         urls = [server.address + name for name in names]
-        before = server.sent()
+        before, cpu = server.sent(), cpu_seconds()
         begin = time.perf_counter()
-        source = lk.TarDataSource(urls, cache=lk.Cache(folder, limit="10GB"), index=index)
-        batches = batches_of(source)
+        cache = None if contender == UNCACHED else lk.Cache(folder, limit="100GB")
+        source = lk.TarDataSource(urls, cache=cache, index=index)
+        batches = batches_of(source, shuffle=cache is None, workers=contender.workers)
         stack.callback(batches.close)  # type: ignore[attr-defined]
-        steps = records // min(BATCH, records)
         opened = time.perf_counter() - begin
-        nbytes, first = 0, 0.0
-        for batch in islice(batches, steps):
-            first = first or time.perf_counter() - begin
-            nbytes += batch
-        cold = nbytes / (time.perf_counter() - begin) / 1e6
+        begin = time.perf_counter()
+        first_batch = next(batches)
+        waited = time.perf_counter() - begin
+        first = {TRIPS: waited / max(server.latency_s, 1e-9), SEQUENCE: server.in_sequence()}
+        if contender.name == OURS_2.name:  # of which a smoke run has fewer workers
+            return first
+        steps = len(source) // min(BATCH, len(source)) - 1
+        rest = timed(islice(batches, steps), set_bytes)
+        nbytes = rest["nbytes"] + first_batch
+        metrics = {**first, COLD: nbytes / (opened + waited + rest["seconds"]) / 1e6, STEADY: rest[STEADY]}
+        metrics[CPU] = (cpu_seconds() - cpu) / nbytes * 1e9
+        if contender == UNCACHED:
+            return metrics
         after = server.sent()
-        warm, _ = timed(islice(batches, steps))
+        warm = timed(islice(batches, steps + 1), set_bytes)
         again = server.sent()[0] - after[0]
-    return {
-        COLD: cold,
-        WARM: warm,
-        TRIPS: (first - opened) / LATENCY_S,
-        SENT: (after[1] - before[1]) / set_bytes,
-        AGAIN: again + 1,
-    }
+    return {**metrics, WARM: warm[RATE], SENT: (after[1] - before[1]) / set_bytes, AGAIN: again + 1}
 
 
-def local(paths: list[Path], records: int) -> Metrics:
+def local(paths: list[Path]) -> Metrics:
     """The same sampler over the files themselves; the first epoch makes the index."""
-    batches = batches_of(lk.TarDataSource([str(path) for path in paths]))
-    steps = records // min(BATCH, records)
-    timed(islice(batches, steps))
-    warm, _ = timed(islice(batches, steps))
+    source = lk.TarDataSource([str(path) for path in paths])
+    batches = batches_of(source)
+    steps = len(source) // min(BATCH, len(source))
+    timed(islice(batches, steps), 1)
+    warm = timed(islice(batches, steps), 1)
     batches.close()  # type: ignore[attr-defined]
-    return {WARM: warm}
+    return {WARM: warm[RATE]}
+
+
+def obstores(contender: Contender, server: Server, paths: list[Path], set_bytes: int) -> Metrics:
+    """A bare loop."""
+    with TemporaryDirectory() as folder:
+        cpu = cpu_seconds()
+        if contender == DROPS:
+            batches = in_order(server.address, paths)
+        elif contender == WRITES:
+            batches = written(server.address, paths, folder)
+        else:
+            batches = single(server.address, paths)
+        found = timed(batches, set_bytes)
+        spent = cpu_seconds() - cpu
+    return {COLD: found[RATE], STEADY: found[STEADY], CPU: spent / found["nbytes"] * 1e9}
 
 
 def record(number: int) -> dict[str, Any]:
@@ -139,21 +223,21 @@ def record(number: int) -> dict[str, Any]:
     return {"jpg": np.random.default_rng(number).bytes(NBYTES), "cls": number % 10}
 
 
-def epochs(begin: Callable[[], Iterable[list[Any]]]) -> Metrics:
+def epochs(begin: Callable[[], Iterable[list[Any]]], set_bytes: int) -> Metrics:
     """Two epochs of a peer."""
 
     def sizes() -> Iterator[int]:
         for batch in begin():
             yield sum(len(one["jpg"]) for one in batch)
 
-    cold, first = timed(sizes())
-    warm, _ = timed(sizes())
-    return {COLD: cold, WARM: warm, TRIPS: first / LATENCY_S}
+    cold = timed(sizes(), set_bytes)
+    return {COLD: cold[RATE], STEADY: cold[STEADY], WARM: timed(sizes(), set_bytes)[RATE]}
 
 
 def measure(contender: Contender, size: Size) -> Metrics:
-    """Two epochs of a contender."""
-    records = size.pick(2_560, 64)
+    """What is compared of a contender."""
+    records = size.pick(size.megabytes * 10**6 // NBYTES, 64)
+    set_bytes = records * NBYTES
     paths = tar_set(size.folder / "tar-server", records, NBYTES)
     if contender.name == LITDATA.name:
         from benchmarks.peers import litdata
@@ -161,40 +245,48 @@ def measure(contender: Contender, size: Size) -> Metrics:
         folder = once(size.folder / "litdata", lambda path: litdata.write(path, record, records, "1MB"))
         with (
             TemporaryDirectory() as cache,
-            serving(folder, LATENCY_S) as server,
+            serving(folder, size.latency_s) as server,
             litdata.open_epochs(server.address, Path(cache), BATCH, contender.workers) as begin,
         ):
-            return epochs(begin)
+            return epochs(begin, set_bytes)
     if contender.name == STREAMING.name:
         from benchmarks.peers import streaming
 
         folder = once(size.folder / "streaming", lambda path: streaming.write(path, record, records, MIB))
         with streaming.open_epochs(folder, BATCH, contender.workers) as begin:
-            return {WARM: epochs(begin)[WARM]}
+            return {WARM: epochs(begin, set_bytes)[WARM]}
     if contender.name == LOCAL.name:
-        return local(paths, records)
-    with serving(paths[0].parent, LATENCY_S) as server:
-        if contender.name == OBSTORE.name:
-            cold, first = timed(in_order(server.address, paths))
-            return {COLD: cold, TRIPS: first / LATENCY_S}
-        set_bytes, names = sum(path.stat().st_size for path in paths), [path.name for path in paths]
-        return ours(
-            server, names, records, set_bytes, remote_index(server, names, size.folder / "server.lkx")
-        )
+        return local(paths)
+    with serving(paths[0].parent, size.latency_s) as server:
+        if contender.peer == "obstore":
+            return obstores(contender, server, paths, set_bytes)
+        names = [path.name for path in paths]
+        index = size.folder / "server.lkx"
+        if not index.exists():
+            with serving(paths[0].parent, 0.0) as other:
+                remote_index(other, names, index)
+        return ours(contender, server, names, sum(path.stat().st_size for path in paths), str(index))
 
 
 BENCHMARKS = (
     Benchmark(
         "storage: server",
         __doc__ or "",
-        (OBSTORE, OURS, LOCAL, LITDATA, STREAMING),
+        (DROPS, WRITES, OURS, OURS_2, LOCAL, SINGLE, UNCACHED, LITDATA, STREAMING),
         measure,
         (
-            speedup(OURS, OBSTORE, metric=COLD, bound=Bound(">=", 0.9)),
-            plain(OURS, TRIPS, Bound("<=", 10)),
+            speedup(OURS, WRITES, metric=COLD, bound=Bound(">=", 0.85)),
+            speedup(OURS, WRITES, metric=STEADY),
+            cost(OURS, WRITES, metric=CPU),
+            speedup(OURS, DROPS, metric=COLD),
+            plain(OURS, TRIPS),
+            plain(OURS, SEQUENCE, Bound("<=", 3)),
+            plain(OURS_2, SEQUENCE, Bound("<=", 6)),
             plain(OURS, SENT, Bound("<=", 1.05)),
-            speedup(OURS, LOCAL, metric=WARM, bound=Bound(">=", 0.95)),
+            speedup(OURS, LOCAL, metric=WARM, bound=Bound(">=", 0.9)),
             plain(OURS, AGAIN, Bound("<=", 1)),
+            speedup(UNCACHED, SINGLE, metric=STEADY, bound=Bound(">=", 0.9)),
+            plain(UNCACHED, SEQUENCE, Bound("<=", 3)),
             speedup(OURS, LITDATA, metric=COLD, bound=Bound(">=", 2)),
             speedup(OURS, LITDATA, metric=WARM, bound=Bound(">=", 2)),
             speedup(OURS, STREAMING, metric=WARM, bound=Bound(">=", 2)),

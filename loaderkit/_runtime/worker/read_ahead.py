@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._base.system.limits import with_limits
 from loaderkit._base.system.packed_tokens import packed
+from loaderkit._base.system.urgency import urgency
 from loaderkit.errors import WorkerError
 
 # How long `close()` and the end of the process wait for reads in flight; then their threads are left. Not measured.
@@ -35,8 +36,8 @@ class ReadRecords(NamedTuple):
 
 
 Read = Callable[[list[int]], ReadRecords]
-# Where the result goes, what reads, and the record keys.
-_Job = tuple["Future[ReadRecords]", Read, list[int]]
+# Where the result goes, what reads, the record keys, and how many calls came before.
+_Job = tuple["Future[ReadRecords]", Read, list[int], int]
 _Jobs = queue.SimpleQueue[_Job | None]
 
 
@@ -90,6 +91,7 @@ class ReadAhead:
     def _start(self, threads: int) -> None:
         self._process = os.getpid()
         self._jobs: _Jobs = queue.SimpleQueue()
+        self._launched = itertools.count()
         # One for each thread: += isn't atomic.
         counted: list[list[int]] = [[0, 0, 0, 0] for _ in range(threads)]
         self.counted += counted
@@ -198,7 +200,7 @@ class ReadAhead:
         call = self._waiting.popleft()
         call.result = Future()
         self._ahead += len(call.keys)
-        self._jobs.put((call.result, self._read, call.keys))
+        self._jobs.put((call.result, self._read, call.keys, next(self._launched)))
 
     def close(self) -> None:
         """Ends the threads; a read in flight may end later."""
@@ -235,7 +237,7 @@ def _end_threads(jobs: _Jobs, threads: int) -> None:
 
 def _work(jobs: _Jobs, counted: list[int]) -> None:
     while (job := jobs.get()) is not None:
-        result, read, keys = job
+        result, read, keys, urgency.number = job
         if result.set_running_or_notify_cancel():
             begun = time.perf_counter_ns()
             try:

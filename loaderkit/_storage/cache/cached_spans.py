@@ -10,7 +10,7 @@ import secrets
 import threading
 import time
 import weakref
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, closing
 from typing import Any
 
@@ -56,8 +56,11 @@ class CachedSpans:
         name: of the loader whose part this is; a new one where it isn't given. Copies that are unpickled in worker
             processes have the same.
 
-    cache: as it was given. numbers: of the chunks. next_use: set by a feeder, which knows when chunks are needed again.
+    cache: as it was given. compares: False, as chunks are compared before they are stored. numbers: of the chunks.
+    next_use: set by a feeder, which knows when chunks are needed again.
     """
+
+    compares = False
 
     def __init__(
         self, index: ChunkedIndex, ranges: RangeReader, cache: Cache, name: str | None = None
@@ -98,9 +101,24 @@ class CachedSpans:
 
     def read(self, keys: Int64Array) -> list[bytes | memoryview]:
         """The spans of the records with these keys, (n,) each in [0, records), in the order given."""
+        return self.read_parts(keys, *self._index.locate(keys))
+
+    def read_each(self, keys: Int64Array) -> Iterator[bytes | memoryview]:
+        """What `read` gives."""
+        return iter(self.read(keys))
+
+    def read_parts(
+        self, keys: Int64Array, shards: Int64Array, begins: Int64Array, ends: Int64Array
+    ) -> list[bytes | memoryview]:
+        """The bytes begins[i] to ends[i] of shard shards[i], a part of the record keys[i], for each i; (n,) each."""
         if len(keys) > (most := self._open.together):
-            return [span for low in range(0, len(keys), most) for span in self.read(keys[low : low + most])]
-        shards, begins, ends = self._index.locate(keys)
+            return [
+                part
+                for low in range(0, len(keys), most)
+                for part in self.read_parts(
+                    *(each[low : low + most] for each in (keys, shards, begins, ends))
+                )
+            ]
         numbers = self.numbers.of(keys, shards).tolist()
         chunks = self._present(numbers, shards)
         sizes = (ends - begins).tolist()
@@ -113,31 +131,35 @@ class CachedSpans:
             for chunk, size, begin in zip(chunks, sizes, begins.tolist(), strict=True)
         ]
         if None in data or list(map(len, data)) != sizes:  # type: ignore[arg-type]  # None comes first
-            # Places of the keys of each chunk that isn't there, was cut, or is damaged.
+            # Places of the parts in each chunk that isn't there, was cut, or is damaged.
             missing: dict[int, list[int]] = {}
             for place, number in enumerate(numbers):
-                if (span := data[place]) is None or len(span) != sizes[place]:
+                if (part := data[place]) is None or len(part) != sizes[place]:
                     missing.setdefault(number, []).append(place)
-            self._read_missing(keys, (shards, begins, ends), missing, data)
+            self._read_missing(keys, begins, ends, missing, data)
         return data  # type: ignore[return-value]  # every place is filled
 
     def _read_missing(
         self,
         keys: Int64Array,
-        located: tuple[Int64Array, Int64Array, Int64Array],
+        begins: Int64Array,
+        ends: Int64Array,
         missing: dict[int, list[int]],
         data: list[bytes | memoryview | None],
     ) -> None:
-        shards, begins, ends = located
-
         def read_directly(places: list[int]) -> None:
-            found = self._ranges.read(shards[places], begins[places], ends[places])
-            for place, span in zip(places, found, strict=True):
-                self._versions.compare(keys[place : place + 1], int(begins[place]), span)
-                data[place] = span
+            records, record = np.unique(keys[places], return_inverse=True)
+            located = self._index.locate(records)
+            spans = self._ranges.read(*located)
+            starts = located[1].tolist()
+            for key, (start, span) in enumerate(zip(starts, spans, strict=True)):
+                self._versions.compare(records[key : key + 1], start, span)
+            for place, k in zip(places, record.tolist(), strict=True):
+                data[place] = spans[k][int(begins[place]) - starts[k] : int(ends[place]) - starts[k]]
 
-        if not self._whole_chunks(located, missing):
-            read_directly(sorted(place for of_chunk in missing.values() for place in of_chunk))
+        places = sorted(place for of_chunk in missing.values() for place in of_chunk)
+        if not self._whole_chunks(int((ends - begins)[places].sum())):
+            read_directly(places)
             return
 
         def take(number: int, chunk: _Chunk) -> None:
@@ -148,16 +170,12 @@ class CachedSpans:
 
         self._fetch({number: int(keys[places[0]]) for number, places in missing.items()}, take)
 
-    def _whole_chunks(
-        self, located: tuple[Int64Array, Int64Array, Int64Array], missing: dict[int, list[int]]
-    ) -> bool:
-        """Whether chunks are fetched whole, or only the records that are missing."""
+    def _whole_chunks(self, nbytes: int) -> bool:
+        """Whether chunks are fetched whole, or only the records with these bytes."""
         if (cached := self._opened()) is None or time.monotonic() < self._not_before:
             return False  # a chunk that can't be stored would be read again for each of its records
         if (budget := cached.start_budget) <= 0:
             return True
-        _, begins, ends = located
-        nbytes = sum(int(ends[place] - begins[place]) for places in missing.values() for place in places)
         cached.start_budget = budget - nbytes
         return False
 
@@ -176,10 +194,9 @@ class CachedSpans:
         if cached is None or time.monotonic() < self._not_before:
             return np.empty(0, np.int64)
         shards = self._index.locate(np.array(list(wanted.values()), np.int64))[0]
-        self._versions.ask(shards)
-        for number, shard in zip(list(wanted), shards.tolist()):
-            if self._stored_chunk(cached, number, shard) is not None:
-                del wanted[number]
+        stored = self._stored_chunks(cached, list(wanted), shards)
+        for number in [number for number, chunk in stored.items() if chunk is not None]:
+            del wanted[number]
         for number, _ in self._fetch_some(dict(wanted), alone=False):
             del wanted[number]
         return np.array(list(wanted.values()), np.int64)
@@ -204,26 +221,49 @@ class CachedSpans:
         chunks = self._open.found(numbers)
         if None in chunks and (cached := self._opened()) is not None:
             missing = [place for place, chunk in enumerate(chunks) if chunk is None]
-            self._versions.ask(shards[missing])
-            found: dict[int, ChunkFile | None] = {}
+            stored = self._stored_chunks(cached, [numbers[place] for place in missing], shards[missing])
+            found = {
+                number: chunk and self._open.keep(number, chunk, instead=False)
+                for number, chunk in stored.items()
+            }
             for place in missing:
-                number = numbers[place]
-                if number not in found:
-                    opened = self._stored_chunk(cached, number, int(shards[place]))
-                    found[number] = opened
-                    if opened is not None:
-                        self._open.keep(number, opened)
-                chunks[place] = found[number]
+                chunks[place] = found[numbers[place]]
         return chunks
+
+    def _stored_chunks(
+        self, cached: LiveLoader, numbers: list[int], shards: Int64Array
+    ) -> dict[int, ChunkFile | None]:
+        """The chunks of these numbers, opened, by number; shards: of each."""
+        of = dict(zip(numbers, shards.tolist(), strict=True))
+        there = self._ask_of_stored(cached, of)
+        return dict.fromkeys(of) | {
+            number: self._stored_chunk(cached, number, of[number]) for number in there
+        }
+
+    def _ask_of_stored(self, cached: LiveLoader, of: dict[int, int]) -> list[int]:
+        """The chunks that have files; the server is asked for the versions of their shards, all at once.
+
+        Where there are none it isn't asked, and the first bytes are a round trip earlier: their answer tells the
+        version.
+
+        Args:
+            of: the shard of each chunk, by the chunk's number.
+        """
+        there = [number for number in of if os.path.exists(cached.folder.path(self._key, number))]
+        self._versions.ask([of[number] for number in there])
+        return there
 
     def _stored_chunk(
         self, cached: LiveLoader, number: int, shard: int, *, whole: bool = False
     ) -> ChunkFile | None:
         """The chunk of the shard's version, opened; with `whole`, only where no bit of it was flipped."""
-        key = self._versions.key(shard)
-        chunk = open_chunk(cached.folder.path(self._key, number), number, key)
+        path = cached.folder.path(self._key, number)
+        if not os.path.exists(path):  # else a server may be asked for the version
+            return None
+        chunk = open_chunk(path, number, self._versions.key(shard))
         if chunk is None or not self._versions.hold(shard):
             return None
+        self._open.recall(number, chunk)
         if whole and not chunk.is_good(chunk.begin, chunk.begin + chunk.length):
             _log.warning("cache %s: chunk %d is damaged, and is fetched again", self.cache.folder, number)
             return None
@@ -236,9 +276,13 @@ class CachedSpans:
             wanted: a key of each chunk, by the chunk's number.
             take: is called once for each.
         """
+        shards = self._index.locate(np.array(list(wanted.values()), np.int64))[0].tolist()
+        of = dict(zip(wanted, shards, strict=True))
         left, deadline, pause = dict(wanted), self._end_of_wait(), 0.001
         while left:
             before = len(left)
+            if (cached := self._opened()) is not None:
+                self._ask_of_stored(cached, {number: of[number] for number in left})
             with closing(self._fetch_some(dict(left), alone=time.monotonic() > deadline)) as fetched:
                 for number, chunk in fetched:
                     del left[number]
@@ -264,32 +308,37 @@ class CachedSpans:
         """
         cached = self._opened()
         spans: dict[int, tuple[int, int, int]] = {}
+        mine: set[int] = set()
+
+        def leave(number: int) -> None:
+            mine.discard(number)
+            self._fetching.discard(number)
+
         with ExitStack() as held:
             locks: dict[str, bool] = {}
             nbytes = 0
-            held.callback(self._fetching.difference_update, spans)
+            held.callback(self._fetching.difference_update, mine)
             for number, key in left.items():
-                if number in self._fetching:  # another thread is at it
+                if number in self._fetching:  # another thread fetches or compares it
                     continue
                 if nbytes >= _FETCH_BYTES or max(len(spans), len(locks)) >= self._open.together:
                     break
                 span = self.numbers.span(key)
                 if cached is not None:
+                    mine.add(number)
+                    self._fetching.add(number)
                     if (lock := cached.folder.lock_of(self._key, number)) not in locks:
                         locks[lock] = held.enter_context(lock_without_waiting(lock))
                     chunk = self._stored_chunk(cached, number, span[0], whole=True)
                     chunk = chunk or self._taken_over(cached, number, key, span)
                     if chunk is not None:  # another process has just stored it
-                        self._open.keep(number, chunk)
+                        self._open.keep(number, chunk, instead=True)
+                        leave(number)
                         yield number, chunk
                         continue
-                    if locks[lock]:
-                        self._stopped.discard(lock)
-                    elif alone:
-                        self._stopped.add(lock)
-                    elif lock not in self._stopped:
+                    if not self._may_fetch(lock, locks[lock], alone=alone):
+                        leave(number)
                         continue
-                    self._fetching.add(number)
                 spans[number] = span
                 nbytes += spans[number][2] - spans[number][1]
             if spans:
@@ -300,6 +349,13 @@ class CachedSpans:
                     self._versions.compare(self.numbers.records(left[number]), begin, payload)
                     stored = self._stored(number, spans[number][0], begin, payload)
                     yield number, stored or ChunkInMemory(payload, begin)
+
+    def _may_fetch(self, lock: str, free: bool, *, alone: bool) -> bool:
+        if free:
+            self._stopped.discard(lock)
+        elif alone:
+            self._stopped.add(lock)
+        return free or lock in self._stopped
 
     def _taken_over(
         self, cached: LiveLoader, number: int, key: int, span: tuple[int, int, int]
@@ -322,8 +378,7 @@ class CachedSpans:
         except OSError as error:
             self._say_full(error)
             return None
-        self._open.keep(number, chunk)
-        return chunk
+        return self._open.keep(number, chunk, instead=True)
 
     def _opened(self) -> LiveLoader | None:
         """The folder of the cache, None while it can't be written."""

@@ -43,11 +43,20 @@ class OpenChunks:
                         known.move_to_end(number)
         return chunks
 
-    def keep(self, number: int, chunk: ChunkFile) -> None:
-        """Keeps a chunk open, in place of one with its number."""
+    def recall(self, number: int, chunk: ChunkFile) -> None:
+        """Tells a chunk that was opened again what is known of its file."""
         with self._lock:
-            if (state := self._states.pop(number, None)) is not None:
-                chunk.recall(state)
+            known = self._chunks.get(number)
+            state = self._states.get(number) if known is None else known.state
+        if state is not None:
+            chunk.recall(state)
+
+    def keep(self, number: int, chunk: ChunkFile, *, instead: bool) -> ChunkFile:
+        """Keeps a chunk open, and gives it; without `instead` another one with its number, if there is one."""
+        with self._lock:
+            if not instead and (known := self._chunks.get(number)) is not None:
+                return known  # another thread's, which may have compared blocks meanwhile
+            self._states.pop(number, None)
             self._chunks[number] = chunk
             self._chunks.move_to_end(number)
             while len(self._chunks) > self._most:
@@ -55,6 +64,7 @@ class OpenChunks:
                 self._states[closed] = old.state
                 if len(self._states) > _MOST_STATES:
                     del self._states[next(iter(self._states))]
+        return chunk
 
     def clear(self) -> None:
         """Closes all, and forgets what is known of them."""

@@ -1,6 +1,7 @@
 """Of which version of its shard a chunk is: as the server says it, or as the checksums of the records do."""
 
 import hashlib
+from collections.abc import Sequence
 
 from loaderkit._storage.range_reader import ObjectVersion, RangeReader
 from loaderkit._storage.versions import ask_each
@@ -25,9 +26,9 @@ class ShardVersions:
         self._index, self._numbers, self._ranges, self._exact = index, numbers, ranges, index.exact
         self._asked: dict[int, ObjectVersion] = {}
 
-    def ask(self, shards: Int64Array) -> None:
-        """Asks for those that aren't known, many at a time; (n,) int64."""
-        unknown = [shard for shard in dict.fromkeys(shards.tolist()) if shard not in self._asked]
+    def ask(self, shards: Sequence[int]) -> None:
+        """Asks for those that aren't known, many at a time."""
+        unknown = [shard for shard in dict.fromkeys(shards) if shard not in self._asked]
         if unknown and self._exact is None:
             at_once = self._ranges.waits and len(unknown) > 1
             found = ask_each(self._ranges.version_in_use, unknown, at_once=at_once)

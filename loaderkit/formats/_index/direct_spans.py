@@ -85,6 +85,16 @@ class DirectSpans:
         """What `read` gives, one at a time; keys: (n,) in the order of the shards."""
         return self._compared(keys, self._ranges.read_each(*self._index.locate(keys)))
 
+    def read_parts(
+        self,
+        keys: NDArray[np.int64],
+        shards: NDArray[np.int64],
+        begins: NDArray[np.int64],
+        ends: NDArray[np.int64],
+    ) -> Iterator[bytes | memoryview]:
+        """The bytes begins[i] to ends[i] of shard shards[i], for each i, as `RangeReader.read_each` gives them."""
+        return self._ranges.read_each(shards, begins, ends)
+
     def _compared(
         self, keys: NDArray[np.int64], spans: Iterable[bytes | memoryview]
     ) -> Iterator[bytes | memoryview]:

@@ -19,7 +19,7 @@ from loaderkit._storage.addresses import is_remote
 from loaderkit._storage.patterns import file_parts
 from loaderkit.errors import FileChangedError
 from loaderkit.formats._index.check import shard_changed
-from loaderkit.formats._index.direct_spans import DirectSpans, in_disk_order
+from loaderkit.formats._index.direct_spans import in_disk_order
 from loaderkit.formats._index.layout import torn
 from loaderkit.formats.indexed import IndexedDataSource
 
@@ -167,22 +167,22 @@ class TarDataSource(IndexedDataSource):
     def _read_members(self, keys: NDArray[np.int64]) -> list[Any]:
         if not len(keys):
             return []
-        if not (self._index.has_members and isinstance(self._spans, DirectSpans)):
+        if not self._index.has_members:
             return super()._read(keys)
         keys, rank = in_disk_order(keys)
-        records = self._read_ascending(keys, self._spans)
+        records = self._read_ascending(keys)
         return records if rank is None else [records[place] for place in rank]
 
-    def _read_ascending(self, keys: NDArray[np.int64], spans: DirectSpans) -> list[Any]:
+    def _read_ascending(self, keys: NDArray[np.int64]) -> list[Any]:
         shards, starts, ends = self._index.locate(keys)
         places = self._places(keys, starts, ends)
-        if spans.compares:
-            return self._from_ranges(keys, places, None, spans.read_each(keys))
+        if self._spans.compares:
+            return self._from_ranges(keys, places, None, self._spans.read_each(keys))
         alone = places.end - places.begin >= READ_ALONE
         if not alone.any():
             begins, ends = places.head[places.first[:-1]], places.end[places.first[1:] - 1]
             if self._choices is None or not self._has_much_between(places, ends - begins):
-                found = self._ranges.read_each(shards, starts + begins, starts + ends)
+                found = self._spans.read_parts(keys, shards, starts + begins, starts + ends)
                 return self._from_ranges(keys, places, begins, found)
         return self._from_parts(keys, places, alone, shards, starts)
 
@@ -264,7 +264,9 @@ class TarDataSource(IndexedDataSource):
         needed = np.column_stack((np.ones_like(alone), alone)).ravel()
         member = np.repeat(record, 2)[needed]
         shards, starts = shards[member], starts[member]
-        found = iter(self._ranges.read_each(shards, starts + begins[needed], starts + ends[needed]))
+        found = iter(
+            self._spans.read_parts(keys[member], shards, starts + begins[needed], starts + ends[needed])
+        )
         heads, values = [], []
         for by_itself, length in zip(alone.tolist(), (places.begin - places.head).tolist()):
             part = next(found)

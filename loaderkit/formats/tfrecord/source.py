@@ -101,12 +101,12 @@ class TFRecordDataSource(IndexedDataSource):
         )
 
     def _read_data(self, keys: NDArray[np.int64]) -> list[Any]:
-        if self._reads_parts and not self._ranges.waits:
-            shards, begins, ends = self._index.locate(keys)
+        if not self._spans.compares:
+            _, begins, ends = self._index.locate(keys)
             lengths = ends - begins
             nbytes = int(lengths.sum())
             if nbytes >= READ_ALONE * len(keys) > 0:
-                found = self._read_alone(shards, begins, ends)
+                found = self._read_alone(keys)
                 if found is not None:
                     return found
             elif (
@@ -124,7 +124,7 @@ class TFRecordDataSource(IndexedDataSource):
         keys, rank = in_disk_order(keys)
         parts = [
             part
-            for span in self._ranges.read_each(*self._index.locate(keys))
+            for span in self._spans.read_each(keys)
             for part in (span[:HEAD], span[HEAD:-TAIL], span[-TAIL:])
         ]
         data = [*map(bytes, parts[1::3])]
@@ -134,17 +134,20 @@ class TFRecordDataSource(IndexedDataSource):
             return None
         return data if rank is None else [data[place] for place in rank]
 
-    def _read_alone(
-        self, shards: NDArray[np.int64], begins: NDArray[np.int64], ends: NDArray[np.int64]
-    ) -> list[bytes] | None:
-        """The data of records, without their heads and tails; None where one of them is wrong."""
-        heads = self._ranges.read(shards, begins, begins + HEAD)
-        if not have_lengths(heads, (ends - begins - FRAME).tolist()):
+    def _read_alone(self, keys: NDArray[np.int64]) -> list[bytes] | None:
+        """The data of records, apart from their heads and tails; None where one of them is wrong."""
+        keys, rank = in_disk_order(keys)
+        shards, begins, ends = self._index.locate(keys)
+        count = 3 if self._verify else 2  # parts of a record
+        bounds = np.column_stack((begins, begins + HEAD, ends - TAIL, ends))
+        lows, highs = bounds[:, :count].ravel(), bounds[:, 1 : count + 1].ravel()
+        parts = [*self._spans.read_parts(keys.repeat(count), shards.repeat(count), lows, highs)]
+        data = [*map(bytes, parts[1::count])]
+        if not have_lengths(parts[::count], [*map(len, data)]):
             return None
-        data = [*map(bytes, self._ranges.read(shards, begins + HEAD, ends - TAIL))]
-        if self._verify and not have_checksums(data, self._ranges.read(shards, ends - TAIL, ends)):
+        if self._verify and not have_checksums(data, parts[2::count]):
             return None
-        return data
+        return data if rank is None else [data[place] for place in rank]
 
     def _decode(self, keys: NDArray[np.int64], spans: Sequence[bytes | memoryview]) -> list[Any]:
         try:

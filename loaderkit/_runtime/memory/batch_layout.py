@@ -6,13 +6,13 @@ checksum in row `first` of the table, and the reader of the rows compares.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 from zlib import crc32
 
 import numpy as np
 
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._base.tree import unflatten
 from loaderkit.errors import ChecksumError
 from loaderkit.transforms.stack import Block, RowSpec

@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import socket
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -24,13 +25,24 @@ class Pids:
         return os.getpid()
 
 
+OTHERS: set[int] = set()  # children from before a test, such as multiprocessing's trackers
+
+
+@pytest.fixture(autouse=True)
+def others() -> Iterator[None]:
+    """Tells them from the test's own."""
+    OTHERS.update(children())
+    yield
+    OTHERS.clear()
+
+
 def children() -> set[int]:
-    """The pids of this process's children."""
+    """The pids of the children that a test has started."""
     found: list[str] = []
     for task in os.listdir("/proc/self/task"):
         with contextlib.suppress(OSError), open(f"/proc/self/task/{task}/children") as file:
             found += file.read().split()
-    return {int(pid) for pid in found}
+    return {int(pid) for pid in found} - OTHERS
 
 
 def started(loader: lk.DataLoader, count: int) -> set[int]:

@@ -56,13 +56,13 @@ STREAMING = Contender("streaming, local", "streaming")
 
 def timed(batches: Iterable[int], total: int) -> Metrics:
     """Rates of batches that are given as numbers of bytes, about `total` in all; their bytes and seconds."""
-    begin, nbytes, quarter = time.perf_counter(), 0, (0.0, 0)
+    begin, nbytes, seconds, quarter = time.perf_counter(), 0, 0.0, (0.0, 0)
     for batch in batches:
-        nbytes += batch
         if not quarter[1] and 4 * nbytes >= total:
-            quarter = time.perf_counter() - begin, nbytes
-    seconds = time.perf_counter() - begin
-    steady = (nbytes - quarter[1]) / max(seconds - quarter[0], 1e-9)
+            quarter = seconds, nbytes
+        nbytes += batch
+        seconds = time.perf_counter() - begin
+    steady = (nbytes - quarter[1]) / (seconds - quarter[0])
     return {RATE: nbytes / seconds / 1e6, STEADY: steady / 1e6, "nbytes": nbytes, "seconds": seconds}
 
 

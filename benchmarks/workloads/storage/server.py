@@ -236,7 +236,7 @@ def epochs(begin: Callable[[], Iterable[list[Any]]], set_bytes: int) -> Metrics:
 
 def measure(contender: Contender, size: Size) -> Metrics:
     """What is compared of a contender."""
-    records = size.pick(size.megabytes * 10**6 // NBYTES, 64)
+    records = size.pick(size.megabytes * 10**6 // NBYTES, 4 * BATCH)
     set_bytes = records * NBYTES
     paths = tar_set(size.folder / "tar-server", records, NBYTES)
     if contender.name == LITDATA.name:

@@ -239,7 +239,7 @@ class LoaderExecutorFactory:
     def make(self, program: Program) -> Executor:
         """A new executor for it."""
         feeder = feeder_of(self._settings)
-        bare, self._bare = self._bare, None
-        if bare is not None and not bare.usable:
-            bare = None
-        return make_executor(self._settings, program, feeder=feeder, recruiter=self._recruiter, bare=bare)
+        bare = self._bare if self._bare is not None and self._bare.usable else None
+        executor = make_executor(self._settings, program, feeder=feeder, recruiter=self._recruiter, bare=bare)
+        self._bare = None  # an error leaves them here
+        return executor

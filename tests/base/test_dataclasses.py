@@ -18,7 +18,7 @@ def made_by(dataclass: Callable[..., Any]) -> Made:
     @dataclass(frozen=True, slots=True)
     class Place:
         row: int
-        names: list[str] = dataclasses.field(default_factory=list)
+        absent: list[str] = dataclasses.field(default_factory=list)
         hidden: Any = dataclasses.field(default=0.5, repr=False, compare=False)
         COUNT: ClassVar[int] = 3
 
@@ -59,14 +59,14 @@ def outcome(call: Callable[[], Any]) -> Any:
     "call",
     [
         lambda place, *_: place(3),
-        lambda place, *_: place(row=3, names=["a"], hidden=2),
+        lambda place, *_: place(row=3, absent=["a"], hidden=2),
         lambda place, *_: place(3, ["a"]).next,
         lambda place, *_: place(3) == place(3, hidden=9),
         lambda place, *_: place(3) == place(4),
         lambda place, *_: place(3).__eq__(3),
         lambda place, *_: hash(place(3, ())) == hash(place(3, (), 9)),
         lambda place, *_: hash(place(3)),
-        lambda place, *_: place(3).names is place(3).names,
+        lambda place, *_: place(3).absent is place(3).absent,
         lambda place, *_: place(),
         lambda place, *_: place(1, [], 2, 3),
         lambda place, *_: place(1, other=2),

@@ -2,9 +2,12 @@
 
 import contextlib
 import os
+import resource
 import signal
 import socket
+import threading
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -75,8 +78,60 @@ def test_the_program_is_taken_at_iter():
         assert [int(row["c2"]) for row in loader] == [2, 3]
 
 
+class Environment(Pids):
+    """Each record is a variable of the process that reads it."""
+
+    def __getitem__(self, record_key: int) -> int:
+        return int(os.environ.get("SINCE_START", "0"))
+
+
+class Kept(Pids):
+    """Each record is how many descriptors a program that the worker starts would get."""
+
+    def __getitem__(self, record_key: int) -> int:
+        numbers = [int(number) for number in os.listdir("/proc/self/fd")]
+        return sum(number > 2 and _inherited(number) for number in numbers)
+
+
+def _inherited(descriptor: int) -> bool:
+    with contextlib.suppress(OSError):  # that of the folder
+        return os.get_inheritable(descriptor)
+    return False
+
+
+def test_the_environment_is_that_of_iter(monkeypatch):
+    """As for workers that are started then."""
+    with numbers(2, data_source=Environment(), worker_count=1) as loader:
+        started(loader, 1)
+        monkeypatch.setenv("SINCE_START", "7")
+        assert list(loader) == [7, 7]
+
+
+def test_programs_of_the_users_code_get_no_descriptor():
+    """Those that came through the channel are the worker's alone, as others are."""
+    with numbers(1, data_source=Kept(), worker_count=1) as loader:
+        loader.start()
+        assert list(loader) == [0]
+
+
+def test_they_wait_for_a_program_that_can_be_sent():
+    """They stay with the loader after an error of the operations, and end with it."""
+
+    def work(x: int, lock: Any = threading.Lock()) -> int:  # noqa: B008 - what can't be sent
+        return x
+
+    loader = numbers(2, lk.Map(work), worker_count=1)
+    pids = started(loader, 1)
+    with pytest.raises(lk.errors.TransportError) as error:
+        next(iter(loader))
+    assert children() == pids
+    loader.close()
+    assert not children()
+    del error
+
+
 def test_one_that_has_ended_is_replaced():
-    """A process that was killed before it got the program costs a warning, and no element."""
+    """A process that was killed before it got the program costs no element."""
     with numbers(16, worker_count=1) as loader:
         (pid,) = started(loader, 1)
         os.kill(pid, signal.SIGKILL)
@@ -141,3 +196,18 @@ def test_descriptors_arrive_in_order(count):
             wire.received_descriptors(theirs)
     for descriptor in (read, write, first, *others):
         os.close(descriptor)
+
+
+def test_descriptors_that_a_process_may_not_have_are_an_error():
+    """They are dropped by the kernel: the process would wait for them for ever."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        wire.send_descriptors(ours, [0] * 300)
+        ours.sendall(b"next")
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (ours.fileno() + 1, limits[1]))
+        try:
+            with pytest.raises(OSError, match="Too many open files"):
+                wire.received_descriptors(theirs)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)

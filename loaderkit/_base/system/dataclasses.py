@@ -54,24 +54,24 @@ def _init(made: Any) -> Any:
 
 def _compiled_init(made: Any) -> Any:
     frozen = made.__dataclass_params__.frozen
-    known: dict[str, Any] = {"put": object.__setattr__, "absent": object()}
+    known: dict[str, Any] = {"_put_": object.__setattr__, "_absent_": object()}
     by_place, by_name, body = ["self"], list[str](), ["pass"]
     for each in fields(made):
         name = value = each.name
         argument = name
         if each.default is not MISSING:
-            argument = f"{name}=default_{name}"
-            known[f"default_{name}"] = each.default
+            argument = f"{name}=_default_{name}"
+            known[f"_default_{name}"] = each.default
         elif each.default_factory is not MISSING:
-            argument, value = f"{name}=absent", f"make_{name}() if {name} is absent else {name}"
-            known[f"make_{name}"] = each.default_factory
+            argument, value = f"{name}=_absent_", f"_make_{name}() if {name} is _absent_ else {name}"
+            known[f"_make_{name}"] = each.default_factory
         if each.init:
             (by_name if each.kw_only else by_place).append(argument)
-        elif argument.endswith("=absent"):
-            value = f"make_{name}()"
+        elif argument.endswith("=_absent_"):
+            value = f"_make_{name}()"
         else:
             continue
-        body.append(f"put(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
+        body.append(f"_put_(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
     if hasattr(made, "__post_init__"):
         body.append("self.__post_init__()")
     arguments = ", ".join([*by_place, *(["*", *by_name] if by_name else [])])

@@ -78,7 +78,7 @@ class ProcessWorker(WorkerChannel):
         self._heartbeat = HeartbeatReader()
         try:
             passed = (arena.fd, self._heartbeat.fd, *descriptors)
-            taken = None if bare is None else bare.take()
+            taken = None if bare is None else bare.take(passed)
             self.connection, self.process = taken or launched(passed, level=level)
         except BaseException:
             self._heartbeat.close()
@@ -96,12 +96,9 @@ class ProcessWorker(WorkerChannel):
         # The end of its channel isn't enough: a process that the user's code forked there may still hold it open.
         self.pidfd = open_process(self.process.pid)
         try:
-            if taken is not None:
-                with contextlib.suppress(ConnectionError):  # it has ended, which its pidfd tells
-                    wire.send_descriptors(self.connection, passed)
             self._unsent += packed
             self.flush()
-        except BaseException:  # a MemoryError, or a limit of descriptors under way
+        except BaseException:  # a MemoryError
             self.kill()
             self.end(_KILL_SECONDS)
             raise
@@ -206,7 +203,7 @@ def process_kind(program: Program, level: str | None, bare: BareProcesses | None
     Raises TransportError where it can't be sent to them.
     """
     packer = Packer()
-    packed, descriptors = pack_first_messages(program, packer)
+    packed, descriptors = pack_first_messages(program, packer, level)
     as_sent = operations_now(program)
 
     def start(shared: Shared, number: int, started: Started) -> Worker:

@@ -10,10 +10,10 @@ import socket
 import subprocess
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 
-from loaderkit.errors import WorkerError
+from loaderkit._runtime.transport import wire
 
 from .launch import check_start, launched
 
@@ -40,17 +40,26 @@ class BareProcesses:
         self._order: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         arguments = (count, level, self._ready, self._order)
         self.thread = threading.Thread(target=_start, args=arguments, name="loaderkit-pump", daemon=True)
+        self._end = weakref.finalize(
+            self, self._order.put, None
+        )  # first: a Ctrl-C may follow the thread's start
         self.thread.start()
-        self._end = weakref.finalize(self, self._order.put, None)
 
     @property
     def usable(self) -> bool:
         """Whether this is the process that started them, and not a fork of it."""
         return os.getpid() == self._pid
 
-    def take(self) -> Launched | None:
-        """One of them, which gets its descriptors by `send_descriptors`; None where none is left."""
-        return self._ready.pop() if self._ready else None
+    def take(self, descriptors: Sequence[int]) -> Launched | None:
+        """One of them, which has been sent its descriptors; None where none is left."""
+        while self._ready:
+            connection, process = self._ready.pop()
+            try:
+                wire.send_descriptors(connection, descriptors)
+                return connection, process
+            except OSError:  # it has ended, or the system lets no more descriptors be under way
+                _end(connection, process)
+        return None
 
     def run(self, pump: Callable[[], None]) -> None:
         """Runs a pump in the thread that started them."""
@@ -60,20 +69,24 @@ class BareProcesses:
     def end(self) -> None:
         """Ends them, unless a pump has them, and returns when they have ended."""
         if self._end.alive:
-            self._end()
-            self.thread.join()
+            self._order.put(None)
+            self.thread.join()  # again where a Ctrl-C comes between
+            self._end.detach()
 
 
 def _start(
     count: int, level: str | None, ready: list[Launched], order: "SimpleQueue[Callable[[], None] | None]"
 ) -> None:
-    with contextlib.suppress(OSError, MemoryError, WorkerError):
+    with contextlib.suppress(Exception):
         ready.extend(launched((), level=level) for _ in range(count))  # those before an error stay
     pump = order.get()
     if pump is not None:
         pump()
     while ready:
-        connection, process = ready.pop()
-        process.kill()
-        process.wait()
-        connection.close()
+        _end(*ready.pop())
+
+
+def _end(connection: socket.socket, process: "subprocess.Popen[bytes]") -> None:
+    process.kill()
+    process.wait()
+    connection.close()

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import cloudpickle
 
+from loaderkit._base.system.platform import worker_environment
 from loaderkit._base.system.shared_memory import mapped, sending
 from loaderkit._runtime.transport import wire
 from loaderkit._runtime.transport.pickling import Packer, teach
@@ -23,14 +24,14 @@ MOST_ELSEWHERE = 256 << 20  # bytes of a program for other machines, which each 
 _HEAP_TYPE = 1 << 9  # of a class's flags: made by a class statement
 
 
-def pack_first_messages(program: Program, packer: Packer) -> tuple[bytes, list[int]]:
-    """The first messages, and the descriptors that they refer to.
+def pack_first_messages(program: Program, packer: Packer, level: str | None) -> tuple[bytes, list[int]]:
+    """The first messages to workers on processors of a level, and the descriptors that they refer to.
 
     Raises TransportError naming the part that can't be sent, and WorkerError where this process can't start worker
     processes.
     """
     check_start()
-    return _packed(program, packer, elsewhere=False)
+    return _packed(program, packer, worker_environment(level))
 
 
 class Parcel(NamedTuple):
@@ -48,7 +49,7 @@ def pack_parcel(program: Program, packer: Packer) -> Parcel:
 
     Raises TransportError naming the part that can't be sent, or where it is too much.
     """
-    packed, descriptors = _packed(replace(program, files={}), packer, elsewhere=True)
+    packed, descriptors = _packed(replace(program, files={}), packer, None)
     buffers = [memoryview(mapped(fd, os.fstat(fd).st_size)).toreadonly() for fd in descriptors]
     parts: tuple[bytes | memoryview, ...] = (packed, *buffers)
     nbytes = sum(map(len, parts))
@@ -60,14 +61,15 @@ def pack_parcel(program: Program, packer: Packer) -> Parcel:
     return Parcel(token_hex(16), parts)
 
 
-def _packed(program: Program, packer: Packer, *, elsewhere: bool) -> tuple[bytes, list[int]]:
+def _packed(program: Program, packer: Packer, environment: dict[str, str] | None) -> tuple[bytes, list[int]]:
+    elsewhere = environment is None
     with sending(elsewhere=elsewhere) as descriptors:
         named: list[tuple[str, Any]] = [("data_source", program.source)]
         for number, operation in enumerate(program.operations):
             named += [(each.label, each.operation) for each in named_operations(number, operation)]
         pickled = teach(packer, program, named)
     check_classes(packer)
-    preparation = Preparation.of_this_process(packer.by_value, elsewhere=elsewhere)
+    preparation = Preparation.of_this_process(packer.by_value, environment=environment, elsewhere=elsewhere)
     prepare = wire.frame(wire.PREPARE, pickle.dumps(preparation))
     return prepare + wire.frame(wire.PROGRAM, pickled), list(descriptors)
 

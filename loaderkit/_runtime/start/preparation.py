@@ -139,6 +139,7 @@ class Preparation:
         by_value: modules that only the trainer has; their definitions are sent with the program.
         arguments: `sys.argv`; None where an embedding program has set none.
         folder: the current directory; None where it was removed.
+        environment: of its workers; None for the one it has.
         main: attributes of `__main__`.
         spec: of `__main__`, where `python -m` runs a module: its name, its file, whether that is a plain source file.
         filters: of warnings.
@@ -153,6 +154,7 @@ class Preparation:
     by_value: frozenset[str]
     arguments: list[str] | None
     folder: str | None
+    environment: dict[str, str] | None
     main: dict[str, str | None]
     spec: tuple[str, str | None, bool] | None
     filters: list[WarningFilter]
@@ -162,7 +164,9 @@ class Preparation:
     elsewhere: bool = False
 
     @classmethod
-    def of_this_process(cls, by_value: Collection[str], *, elsewhere: bool = False) -> "Preparation":
+    def of_this_process(
+        cls, by_value: Collection[str], *, environment: dict[str, str] | None = None, elsewhere: bool = False
+    ) -> "Preparation":
         """The present state of this process.
 
         >>> Preparation.of_this_process(()).folder == os.getcwd()
@@ -177,6 +181,7 @@ class Preparation:
             by_value=frozenset(by_value),
             arguments=None if arguments is None else [str(argument) for argument in arguments],
             folder=present_folder(),
+            environment=environment,
             main={
                 name: value for name in _MAIN if isinstance(value := vars(main).get(name, ...), str | None)
             },
@@ -190,6 +195,11 @@ class Preparation:
 
     def apply(self) -> None:
         """Sets this state in the calling process."""
+        if (
+            self.environment is not None
+        ):  # another one than the process was started with, where it waited for a program
+            os.environ.clear()
+            os.environ.update(self.environment)
         if self.folder is not None:
             # removed meanwhile: the worker stays in the trainer's present folder
             with contextlib.suppress(OSError):

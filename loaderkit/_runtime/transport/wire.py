@@ -4,6 +4,8 @@ A message is one kind byte, eight bytes of length, and a body. Tasks and results
 go: a few microseconds, where a pickle would take as long as a small task. What is rare is a pickle.
 """
 
+import errno
+import os
 import pickle
 import socket
 import struct
@@ -345,12 +347,16 @@ def send_descriptors(connection: socket.socket, descriptors: Sequence[int]) -> N
 
 
 def received_descriptors(connection: socket.socket) -> list[int]:
-    """What `send_descriptors` sent. ConnectionError where the channel ends before."""
+    """What `send_descriptors` sent. ConnectionError where the channel ends before, OSError where they are too many."""
     told, descriptors, *_ = socket.recv_fds(connection, _COUNT.size, _MOST_AT_ONCE)
-    while told and len(descriptors) < _COUNT.unpack(told)[0]:
-        more = socket.recv_fds(connection, 1, _MOST_AT_ONCE)
-        told = more[0] and told
-        descriptors += more[1]
-    if not told:
+    arrived = told
+    while arrived and len(descriptors) < _COUNT.unpack(told)[0]:
+        arrived, more, *_ = socket.recv_fds(connection, 1, _MOST_AT_ONCE)
+        if arrived and not more:  # the kernel drops those that this process may not have
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        descriptors += more
+    if not arrived:
         raise ConnectionResetError("the trainer has ended")
+    for descriptor in descriptors:
+        os.set_inheritable(descriptor, False)  # not for programs that the user's code starts
     return descriptors

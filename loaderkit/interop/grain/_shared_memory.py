@@ -8,6 +8,7 @@ import os
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.shared_memory import ShareableList, SharedMemory
 from typing import Any, Self
@@ -16,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from loaderkit._base.former_arguments import warn_of_former
-from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._base.system.limits import above_standard
 
 

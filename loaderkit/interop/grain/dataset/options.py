@@ -2,9 +2,9 @@
 
 import enum
 import os
+from dataclasses import dataclass, fields
 from typing import Any, Protocol, runtime_checkable
 
-from loaderkit._base.system.dataclasses import dataclass, fields
 from loaderkit.interop.grain.options import MultiprocessingOptions, ReadOptions
 
 

@@ -5,12 +5,12 @@ arrays, only where these hold the rows' values without loss; all other rows reac
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from loaderkit._base.structure import Structure, structure_of
+from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._base.tree import StructureMismatch, leaf_order, paths, typed_columns, unflatten
 from loaderkit.errors import BatchError
 

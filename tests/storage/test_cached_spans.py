@@ -157,6 +157,21 @@ def test_a_block_is_compared_once(tmp_path, monkeypatch):
     assert sum(size for size in compared if size > 4096) <= payload
 
 
+def test_a_file_that_came_in_the_place_of_a_compared_one_is_compared(tmp_path, monkeypatch):
+    """It has the same table of checksums, as another process fetched the chunk again, and a bit of it was flipped."""
+    monkeypatch.setattr(open_chunks, "_MOST_OPEN", 1)
+    monkeypatch.setattr(open_chunks, "_LEAST_OPEN", 1)
+    spans, ranges = reader(tmp_path, make_index(chunk=50, size=4000, shards=1))
+    expected = ranges.spans(range(100))
+    assert read(spans, range(100)) == expected
+    for damaged in chunk_files(tmp_path):
+        content = bytearray(damaged.read_bytes())
+        content[0] ^= 1
+        os.rename(damaged, tmp_path / f"{damaged.name}.aside")  # it stays, so that no other file has its number
+        damaged.write_bytes(content)
+    assert read(spans, range(100)) == expected
+
+
 def test_chunks_of_another_version_of_a_shard_are_not_taken(tmp_path):
     """The index may be the same: its samples don't see a corrected label."""
     index = make_index()

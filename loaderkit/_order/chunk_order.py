@@ -159,7 +159,7 @@ class _EpochSteps:
         lasts = self._over_gaps(starts + sizes - 1, windows.epochs) // self.chunk
         counts = np.where(sizes > 0, lasts - firsts + 1, 0)
         count, after = -(-self.n // self.chunk), np.cumsum(counts)
-        if after[-1] >= chunks.size:
+        if max(counts.max(), after[-1]) >= chunks.size:  # the sum of some of 2**62 has no room in int64
             return permute(chunks, owners, count, self.chunk_keys) * self.chunk + places
         firsts -= after - counts
         every = np.repeat(firsts, counts) + np.arange(after[-1])

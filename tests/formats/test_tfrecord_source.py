@@ -11,6 +11,7 @@ import pytest
 from formats.records import example, tfrecord
 
 import loaderkit as lk
+from loaderkit.formats._index.record_index import RecordIndex
 
 SHARDS = [[b"a", b"", b"ccc"], [], [b"d" * 3000, b"e"]]
 RECORDS = [record for shard in SHARDS for record in shard]
@@ -117,6 +118,23 @@ def test_an_index_that_lies_is_an_error(folder, verify, size):
             match=rf"big.tfrecord: at byte {begin}: .*record 3: .*length {size + 1}",
         ):
             source.__getitems__([2, 5, 3])
+
+
+@pytest.mark.parametrize("size", [20_000, 400_000])
+def test_an_index_whose_span_has_no_room_for_a_record_is_an_error(folder, monkeypatch, size):
+    """Also among large records, whose parts are read by themselves."""
+    path = folder / "big.tfrecord"
+    path.write_bytes(tfrecord([bytes([k]) * size for k in range(10)]))
+    with lk.TFRecordDataSource(path) as source:
+        locate = RecordIndex.locate
+
+        def lying(index, keys):
+            shards, begins, ends = locate(index, keys)
+            return shards, begins, np.where(keys == 3, begins + 5, ends)
+
+        monkeypatch.setattr(RecordIndex, "locate", lying)
+        with pytest.raises(lk.errors.FileChangedError, match=r"big.tfrecord: at byte .*record 3"):
+            source.__getitems__([0, 5, 3])
 
 
 @pytest.mark.parametrize("cut", [5, 15, 20])

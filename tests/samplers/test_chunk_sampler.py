@@ -390,9 +390,9 @@ def test_bad_arguments_are_refused_by_name(said, error, text):
 def test_the_largest_sizes_stay_in_64_bits():
     """Chunk, window, lanes and batch of 2**62 - 1, and the last index there is."""
     most = (1 << 62) - 1
-    for said in ({"chunk": most, "window": most}, {"chunk": 1, "window": 1}, {"chunk": 3, "window": most}):
+    for chunk, window in ((most, most), (1, 1), (3, most), (1, most)):
         for lanes in (1, most):
-            sampler = ChunkSampler(most, **said, lanes=lanes, batch=most, seed=0)
+            sampler = ChunkSampler(most, chunk=chunk, window=window, lanes=lanes, batch=most, seed=0)
             keys = sampler.record_keys(np.array([0, most - 1, most, (1 << 63) - 1]))
             assert keys.min() >= 0 and keys.max() < most
 

@@ -157,6 +157,35 @@ def test_a_block_is_compared_once(tmp_path, monkeypatch):
     assert sum(size for size in compared if size > 4096) <= payload
 
 
+def test_parts_of_records_count_as_the_records_that_are_read_for_them(tmp_path):
+    """Else a feeder's start, which may read some bytes beside the cache, would read most of the data without it."""
+    index = make_index(records=64, chunk=4, size=4000, shards=1)
+    spans, ranges = reader(tmp_path, index)
+    spans.allow_direct_reads(total_bytes(index) // 8)
+    for keys in np.arange(64)[:, None]:
+        shards, begins, _ = index.locate(keys)
+        spans.read_parts(keys, shards, begins, begins + 1)
+    assert ranges.nbytes < 1.5 * total_bytes(index)
+    assert len(chunk_files(tmp_path)) >= 12
+
+
+def test_a_file_that_came_in_the_place_of_a_compared_one_is_compared(tmp_path, monkeypatch):
+    """It has the same table of checksums, as another process fetched the chunk again, and a bit of it was flipped."""
+    monkeypatch.setattr(open_chunks, "_MOST_OPEN", 1)
+    monkeypatch.setattr(open_chunks, "_LEAST_OPEN", 1)
+    spans, ranges = reader(tmp_path, make_index(chunk=50, size=4000, shards=1))
+    expected = ranges.spans(range(100))
+    assert read(spans, range(100)) == expected
+    for damaged in chunk_files(tmp_path):
+        content = bytearray(damaged.read_bytes())
+        content[0] ^= 1
+        os.rename(
+            damaged, tmp_path / f"{damaged.name}.aside"
+        )  # it stays, so that no other file has its number
+        damaged.write_bytes(content)
+    assert read(spans, range(100)) == expected
+
+
 def test_chunks_of_another_version_of_a_shard_are_not_taken(tmp_path):
     """The index may be the same: its samples don't see a corrected label."""
     index = make_index()

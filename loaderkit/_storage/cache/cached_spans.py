@@ -158,7 +158,8 @@ class CachedSpans:
                 data[place] = spans[k][int(begins[place]) - starts[k] : int(ends[place]) - starts[k]]
 
         places = sorted(place for of_chunk in missing.values() for place in of_chunk)
-        if not self._whole_chunks(int((ends - begins)[places].sum())):
+        _, starts, stops = self._index.locate(np.unique(keys[places]))
+        if not self._whole_chunks(int((stops - starts).sum())):
             read_directly(places)
             return
 

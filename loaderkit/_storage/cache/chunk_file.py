@@ -35,6 +35,8 @@ _CRC = struct.Struct("<I")
 FOOTER_BYTES = _FIELDS.size + _CRC.size
 _TEMPORARY = re.compile(r"[0-9a-f]+\.chunk\.[0-9]+\.[0-9a-f]{12}\.tmp")  # as `_new_temporary` names them
 _OF_BLOCKS = 3  # the kind of checksums
+# The device, the number and the checksums of a file, and which of its blocks were compared.
+State = tuple[tuple[int, int, int], int]
 _TAIL_BYTES = 4096  # that are read at once: the footer, and the checksums of 60 MiB
 
 
@@ -102,13 +104,14 @@ class ChunkFile:
         self.unchecked = compared != (1 << len(self._checksums)) - 1
 
     @property
-    def state(self) -> tuple[int, int]:
+    def state(self) -> State:
         """What this process knows of the file, to be given to `recall` when it is opened again."""
-        return zlib.crc32(self._checksums.data), self.compared
+        file = os.fstat(self.descriptor)
+        return (file.st_dev, file.st_ino, zlib.crc32(self._checksums.data)), self.compared
 
-    def recall(self, state: tuple[int, int]) -> None:
-        """Takes blocks as compared that were, if the file has the same checksums."""
-        if state[0] == zlib.crc32(self._checksums.data):
+    def recall(self, state: State) -> None:
+        """Takes blocks as compared that were, if it is the same file: one in its place may have the same checksums."""
+        if state[0] == self.state[0]:
             self._mark(self.compared | state[1])
 
     def is_good(self, begin: int, end: int) -> bool:

@@ -5,7 +5,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from .chunk_file import ChunkFile
+from .chunk_file import ChunkFile, State
 
 # Open chunks of a process: a window's, but a part only of the descriptors that it may have.
 _MOST_OPEN, _LEAST_OPEN, _PART_OF_DESCRIPTORS = 1024, 3, 8
@@ -20,7 +20,7 @@ class OpenChunks:
 
     def __init__(self) -> None:
         self._chunks: OrderedDict[int, ChunkFile] = OrderedDict()
-        self._states: dict[int, tuple[int, int]] = {}  # of closed chunks: which of their blocks were compared
+        self._states: dict[int, State] = {}  # of closed chunks
         descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         if descriptors == resource.RLIM_INFINITY:
             descriptors = _MOST_OPEN * _PART_OF_DESCRIPTORS

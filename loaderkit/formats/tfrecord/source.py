@@ -101,22 +101,18 @@ class TFRecordDataSource(IndexedDataSource):
         )
 
     def _read_data(self, keys: NDArray[np.int64]) -> list[Any]:
-        if not self._spans.compares:
+        if len(keys) and not self._spans.compares:
             _, begins, ends = self._index.locate(keys)
-            lengths = ends - begins
+            lengths, found = ends - begins, None
             nbytes = int(lengths.sum())
-            if nbytes >= READ_ALONE * len(keys) > 0:
+            if int(lengths.min()) < FRAME:
+                pass  # the index is wrong
+            elif nbytes >= READ_ALONE * len(keys):
                 found = self._read_alone(keys)
-                if found is not None:
-                    return found
-            elif (
-                not lie_together(keys)
-                and nbytes >= CUT_AT_ONCE * len(keys) > 0
-                and int(lengths.min()) >= FRAME  # else the index is wrong
-            ):
+            elif not lie_together(keys) and nbytes >= CUT_AT_ONCE * len(keys):
                 found = self._cut_at_once(keys)
-                if found is not None:
-                    return found
+            if found is not None:
+                return found
         return super()._read(keys)
 
     def _cut_at_once(self, keys: NDArray[np.int64]) -> list[bytes] | None:

@@ -36,7 +36,7 @@ def _page(each: Format, shown: dict[str, str]) -> str:
     if each.beside:
         rows["files"] = f"each with another one beside it, `.{each.beside}`"
     table = "\n".join(["| | |", "|---|---|", *(f"| {what} | {said} |" for what, said in rows.items())])
-    name = f"data.{each.extensions[0]}" if each.extensions else "data-*.tar"
+    name = f"data.{each.extensions[0]}" if each.extensions else "data.tar"
     given = "" if each.extensions else f', format="{each.name}"'
     write = f'lk.write(records, "{name}"{given})\n' if each.writer else ""
     example = f'```python\nimport loaderkit as lk\n\n{write}source = lk.open("{name}"{given})\n```'

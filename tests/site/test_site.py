@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("griffe", reason="the extra docs isn't installed")
@@ -66,6 +67,22 @@ def test_formats_and_commands_have_a_page_each():
     commands = command_pages.pages()
     assert [*commands] == [f"commands/{name}.md" for name in COMMANDS]
     assert "| `--quantiles N` | parts of equal size (default: 4) |" in commands["commands/inspect.md"]
+
+
+def test_the_examples_of_formats_that_are_written_run(tmp_path, monkeypatch):
+    """`records` is the reader's; here it is one that the format takes."""
+    made = format_pages.pages()
+    for each in FORMATS:
+        (example,) = re.findall(
+            r"```python\n(.*?)```", made[f"formats/{each.name.replace('.', '-')}.md"], re.DOTALL
+        )
+        folder = tmp_path / each.name
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        if each.writer:
+            record = {"cls": 1} if each.name == "webdataset" else {"tokens": np.arange(3)}
+            exec(example, found := {"records": [record]})
+            assert len(found["source"]) == 1
 
 
 def test_the_examples_of_the_build_run():

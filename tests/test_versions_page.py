@@ -1,12 +1,12 @@
 """The tables of docs/versions.md say what the code does."""
 
-import ast
 import importlib
 import re
 import tomllib
 from pathlib import Path
 
 import loaderkit as lk
+from docs.site.names import names_of
 from loaderkit._base.former import FORMER
 from loaderkit._plan.state.document import FORMAT_VERSION, STREAM_VERSION
 
@@ -22,15 +22,9 @@ def rows(title: str) -> list[list[str]]:
 
 def public_names(module: str) -> set[str]:
     """What `dir` of it shows, and `__all__` of a file, without importing the library that it is for."""
-    path = ROOT / (module.replace(".", "/") + ".py")
-    if not path.exists():
-        return {name for name in dir(importlib.import_module(module)) if not name.startswith("_")}
-    body = ast.parse(path.read_text()).body
-    for node in body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            return {*ast.literal_eval(node.value)}
-    names = {node.name for node in body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
-    return {name for name in names if not name.startswith("_")}
+    if (ROOT / (module.replace(".", "/") + ".py")).exists():
+        return {*names_of(module)}
+    return {name for name in dir(importlib.import_module(module)) if not name.startswith("_")}
 
 
 def test_the_numbers_are_those_of_the_code():

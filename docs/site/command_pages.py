@@ -27,7 +27,7 @@ def _page(name: str) -> str:
             "```bash\n" + "\n".join(line.strip() for line in examples.strip().splitlines()) + "\n```"
         )
     if f"\n## {name}\n" in (ROOT / "docs/commands.md").read_text():
-        lines.append(f"What it prints: [commands.md](../commands.md#{name}).")
+        lines.append(f"What it prints: [](../commands.md#{name}).")
     return "\n\n".join(lines) + "\n"
 
 

@@ -1,18 +1,19 @@
 """Sphinx's configuration."""
 
 import re
-import tempfile
-import zlib
+from collections.abc import Set
 from pathlib import Path
 
 from docutils import nodes
 from pygments.lexers.python import PythonLexer
 from sphinx import addnodes
 from sphinx.application import Sphinx
+from sphinx.builders.html import StandaloneHTMLBuilder
 
 from docs.site import search_index
 from docs.site.names import public_names
 from loaderkit._base.version import __version__
+from loaderkit.cli import COMMANDS
 
 project = "loaderkit"
 version = release = __version__
@@ -38,25 +39,14 @@ nb_execution_mode = "off"  # a notebook is committed as it ran; tests/test_noteb
 nb_output_stderr = "show"
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
-
-
-def _inventory(file: Path) -> tuple[str, str]:
-    """Sphinx's inventory of the names of another project that the reference links to, and where its pages are.
-
-    The text that it is made from has the project's address, and a line for each name.
-    """
-    address, *names = file.read_text().splitlines()
-    lines = [f"{name} {kind} 1 {page} -\n" for name, kind, page in map(str.split, names)]
-    head = f"# Sphinx inventory version 2\n# Project: {file.stem}\n# Version:\n# zlib\n"
-    made = Path(tempfile.mkdtemp()) / f"{file.stem}.inv"
-    made.write_bytes(head.encode() + zlib.compress("".join(lines).encode()))
-    return address, str(made)
-
-
 intersphinx_mapping = {
-    file.stem: _inventory(file) for file in Path(__file__).parent.glob("inventories/*.txt")
+    name: (address, str(Path(__file__).parent / f"inventories/{name}.txt"))
+    for name, address in {
+        "python": "https://docs.python.org/3/",
+        "numpy": "https://numpy.org/doc/stable/",
+        "jax": "https://docs.jax.dev/en/latest/",
+    }.items()
 }
-
 _SHOWN = {
     path.removeprefix("loaderkit"): each.shown
     for each in public_names()
@@ -64,28 +54,44 @@ _SHOWN = {
 }
 
 
+class _Builder(StandaloneHTMLBuilder):
+    """Sphinx's, with our index for the search in place of its own, which has no scores."""
+
+    def load_indexer(self, docnames: Set[str]) -> None:
+        """Keeps nothing of an older index."""
+
+    def index_page(self, pagename: str, doctree: nodes.document, title: str) -> None:
+        """Leaves a page to `dump_search_index`, which needs all of them."""
+
+    def dump_search_index(self) -> None:
+        """Writes the index."""
+        names = sorted(self.env.found_docs)
+        pages = ((f"{name}.html", search_index.sections_of(self.env.get_doctree(name))) for name in names)
+        (self.outdir / "searchindex.js").write_text(search_index.index(pages))
+
+
 def setup(app: Sphinx) -> None:
     """Adds what the pages need beyond Sphinx's own."""
+    app.add_builder(_Builder, override=True)
     app.add_lexer("pytorch", PythonLexer)  # of blocks that run where PyTorch is installed
     app.connect("doctree-read", _link_names)
-    app.connect("build-finished", _write_search_index)
 
 
 def _link_names(app: Sphinx, document: nodes.document) -> None:
-    """Makes a link to the reference of each public name that stands between backticks as a user writes it."""
+    """Makes links of the public names and the commands that stand between backticks as a user writes them."""
+    here = app.env.docname
     for code in [*document.findall(nodes.literal)]:
-        written = re.match(r"lk((?:\.\w+)+)", code.astext())
-        target = _SHOWN.get(written[1]) if written else None
-        if target and not isinstance(code.parent, nodes.reference | addnodes.pending_xref):
+        name = re.match(r"lk((?:\.\w+)+)", code.astext())
+        command = re.match(r"loaderkit (\w+)", code.astext())
+        if isinstance(code.parent, nodes.reference | addnodes.pending_xref):
+            continue
+        if name and name[1] in _SHOWN:
             link = addnodes.pending_xref(
-                refdomain="py", reftype="obj", reftarget=target, refdoc=app.env.docname
+                refdomain="py", reftype="obj", reftarget=_SHOWN[name[1]], refdoc=here
             )
-            code.replace_self(link)
-            link += code
-
-
-def _write_search_index(app: Sphinx, error: Exception | None) -> None:
-    # In place of Sphinx's, which has no scores.
-    names = sorted(app.env.found_docs)
-    pages = ((f"{name}.html", search_index.sections_of(app.env.get_doctree(name))) for name in names)
-    (app.outdir / "searchindex.js").write_text(search_index.index(pages))
+        elif command and command[1] in COMMANDS and here != (page := f"commands/{command[1]}"):
+            link = nodes.reference(refuri=app.builder.get_relative_uri(here, page), internal=True)
+        else:
+            continue
+        code.replace_self(link)
+        link += code

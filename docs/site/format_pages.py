@@ -1,4 +1,4 @@
-"""The pages of formats: what the registry says of each, and of all in a table."""
+"""The pages of formats: what the registry says of each."""
 
 import re
 
@@ -21,12 +21,11 @@ def pages() -> dict[str, str]:
 def _page(each: Format, shown: dict[str, str]) -> str:
     defined = str(each.source).replace(":", ".")
     source = shown.get(defined) or "loaderkit.TokenDataSource"  # open_megatron gives one
-    extras = ", ".join(f"`pip install '.[{extra}]'`" for extra in _extras(each))
     rows = {
         "name": f"`{each.name}`, as `format=` takes it",
         "extensions": " ".join(f"`.{extension}`" for extension in each.extensions) or "none: give `format=`",
         "known without its name": _known_by(each),
-        "extra": extras or "none",
+        "extra": "; ".join(_extras(each)) or "none",
         "read by": f"{{py:obj}}`{source}`, {{py:obj}}`loaderkit.open`",
         "written by": "{py:obj}`loaderkit.write`" if each.writer else "nothing: it is read only",
         "on servers": "yes" if each.remote else "no: copy the files",
@@ -37,11 +36,11 @@ def _page(each: Format, shown: dict[str, str]) -> str:
     if each.beside:
         rows["files"] = f"each with another one beside it, `.{each.beside}`"
     table = "\n".join(["| | |", "|---|---|", *(f"| {what} | {said} |" for what, said in rows.items())])
-    name = f"data.{each.extensions[0]}" if each.extensions else "data-*.tar"
+    name = f"data.{each.extensions[0]}" if each.extensions else "data.tar"
     given = "" if each.extensions else f', format="{each.name}"'
     write = f'lk.write(records, "{name}"{given})\n' if each.writer else ""
     example = f'```python\nimport loaderkit as lk\n\n{write}source = lk.open("{name}"{given})\n```'
-    return f"# {each.name}\n\n{table}\n\n{example}\n\nExamples and options: [data.md](../data.md).\n"
+    return f"# {each.name}\n\n{table}\n\n{example}\n\nExamples and options: [](../data.md).\n"
 
 
 def _known_by(each: Format) -> str:
@@ -51,8 +50,16 @@ def _known_by(each: Format) -> str:
 
 
 def _extras(each: Format) -> list[str]:
-    """The extras whose comment in pyproject.toml names the source; for compressed files theirs."""
+    """How to install the extras whose comment in pyproject.toml names the source; for compressed files theirs."""
     said = dict(reversed(found) for found in _EXTRA.findall((ROOT / "pyproject.toml").read_text()))
-    named = [extra for extra, why in said.items() if re.search(rf"\b{each.source_name}\b", why)]
-    packed = any(extension.endswith(_COMPRESSED) for extension in each.extensions)
-    return named + ["compressed"] * packed
+    named = {
+        extra: why.partition(": ")[2]
+        for extra, why in said.items()
+        if each.source_name in re.findall(r"\w+", why)
+    }
+    if any(extension.endswith(_COMPRESSED) for extension in each.extensions):
+        named["compressed"] = "compressed files."
+    return [
+        f"`pip install '.[{extra}]'`" + (f", for {what[:-1]}" if what else "")
+        for extra, what in named.items()
+    ]

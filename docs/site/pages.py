@@ -46,8 +46,8 @@ SECTIONS = {
 }
 # Files that the pages show or offer; and the README, of which the first page has the parts that others refer to.
 SHOWN = ["docs/how-it-works.svg", "docs/mixtures.svg", "docs/train_many_hosts.py", "docs/train_imagenet.py"]
-INSTEAD = {"README.md": "start.md", "benchmarks/README.md": "benchmarks.md"}
-_LINK = re.compile(r"(?<=\]\()([^)#:\s]+)(?=[)#])")
+INSTEAD = {"README.md": "index.md", "docs/start.md": "index.md", "benchmarks/README.md": "benchmarks.md"}
+_LINK = re.compile(r"(?P<named>\[[\w/.-]+\.(?:md|ipynb)\]\(|(?<=\]\())(?P<path>[^)#:\s]+)(?=[)#])")
 
 
 def sources() -> Iterator[str]:
@@ -67,15 +67,18 @@ def place_of(path: str) -> str:
 
 
 def text_of(path: str) -> str:
-    """The text of a file of the repository, with links that lead where the files are in the site."""
+    """The text of a file of the repository, with links that lead where the files are in the site.
+
+    Where a link's text is the file's name, the reader sees the title of the page or section.
+    """
     text = (ROOT / path).read_text()
     if not path.endswith((".md", ".ipynb")):
         return text
     here = posixpath.dirname(place_of(path))
 
     def moved(link: re.Match[str]) -> str:
-        target = posixpath.normpath(posixpath.join(posixpath.dirname(path), link[1]))
-        return posixpath.relpath(place_of(target), here or ".")
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(path), link["path"]))
+        return f"{'[](' if link['named'] else ''}{posixpath.relpath(place_of(target), here or '.')}"
 
     return _LINK.sub(moved, text)
 
@@ -86,12 +89,13 @@ def described() -> dict[str, str]:
     return dict(rows)
 
 
-def index() -> str:
-    """The page of which all sections are children."""
+def sections() -> str:
+    """The list of the sections, below the first page."""
     places = [
         place_of(pages) if isinstance(pages, str) else f"{slug(name)}.md" for name, pages in SECTIONS.items()
     ]
-    return f"# loaderkit\n\n{tree([f'{name} <{place}>' for name, place in zip(SECTIONS, places)])}"
+    places[0] = "self"
+    return tree([f"{name} <{place}>" for name, place in zip(SECTIONS, places)])
 
 
 def slug(section: str) -> str:
@@ -110,23 +114,25 @@ def listing(section: str, pages: list[str]) -> str:
     return f"# {section}\n\n" + "\n".join(lines) + "\n\n" + tree([place_of(path) for path in pages])
 
 
-def tree(entries: list[str]) -> str:
-    """The list of the pages below one, which isn't seen on it."""
-    return "```{toctree}\n:hidden:\n\n" + "".join(f"{entry}\n" for entry in entries) + "```\n"
+def tree(entries: list[str], option: str = ":hidden:") -> str:
+    """The list of the pages below one, which isn't seen on it unless with another option."""
+    return f"```{{toctree}}\n{option}\n\n" + "".join(f"{entry}\n" for entry in entries) + "```\n"
 
 
-def written(made: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+def written(made: Mapping[str, tuple[str, Mapping[str, str]]]) -> dict[str, str]:
     """The text of each file of the site, by its place.
 
     Args:
-        made: pages that are made from the code: place of the page above them -> their places -> their text.
+        made: pages that are made from the code: place of the page that lists them -> heading of that list, and their
+            texts by their places.
     """
-    files = {place_of(path): text_of(path) for path in sources()} | {"index.md": index()}
+    files = {place_of(path): text_of(path) for path in sources()}
+    files["index.md"] += "\n" + sections()
     for section, paths in SECTIONS.items():
         if not isinstance(paths, str):
             files[f"{slug(section)}.md"] = listing(section, paths)
-    for above, below in made.items():
-        files[above] += "\n" + tree([*below])
+    for above, (heading, below) in made.items():
+        files[above] += f"\n## {heading}\n\n" + tree([*below], ":titlesonly:")
         files |= below
     return files
 

@@ -61,9 +61,9 @@ class Reference:
             self._signature(target) if len(target.parameters) > 1 or "dataclass" in target.labels else ""
         )
         kind = "exception" if name.page == "loaderkit.errors" else "class"
-        members = [self._member(each, target) for each in self._members(target)]
+        members = [self._member(each) for each in self._members(target)]
         bases = [path for base in target.bases if (path := self._type(base)) in self.shown.values()]
-        inherits = [f"Has what {{py:class}}`{path}` has, too." for path in bases]
+        inherits = ["Base: " + ", ".join(f"{{py:class}}`{path}`" for path in bases)] * bool(bases)
         text = "\n\n".join([self._text(target), *inherits, *members])
         return _directive(kind, name.shown + signature, self._canonical(name), text, ticks="``````")
 
@@ -77,11 +77,11 @@ class Reference:
             if not name.startswith("_") and found.docstring and not found.is_class and not elsewhere:
                 yield found
 
-    def _member(self, member: griffe.Object, owner: griffe.Class) -> str:
+    def _member(self, member: griffe.Object) -> str:
         if member.is_function:
-            kind = "classmethod" if "classmethod" in member.labels else ""
-            kind = "staticmethod" if "staticmethod" in member.labels else kind
-            options = [f":{kind}:"] if kind else []
+            first = [each.name for each in member.parameters][:1]
+            kind = "classmethod" if "classmethod" in member.labels else "staticmethod"
+            options = [] if first == ["self"] else [f":{kind}:"]
             return _directive("method", member.name + self._signature(member), options, self._text(member))
         type_ = self._type(member.annotation)
         kind = "property" if "property" in member.labels else "attribute"

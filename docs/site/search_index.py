@@ -3,6 +3,7 @@
 All is computed here but the sum over the words of a query, which `static/searchtools.js` takes.
 """
 
+import functools
 import json
 import math
 import re
@@ -13,7 +14,7 @@ import snowballstemmer
 from docutils import nodes
 from sphinx import addnodes
 
-_STEMMER = snowballstemmer.stemmer("english")
+_stem = functools.cache(snowballstemmer.stemmer("english").stemWord)  # a word stands on many pages
 _IN_TITLE = 8  # so many words of the text is a word of the title worth
 # Guides come before what is looked up by a name, and that before what is read in order.
 _WORTH = {
@@ -40,7 +41,7 @@ def words(text: str) -> list[str]:
     for name in re.findall(r"\w+", text, re.ASCII):
         parts = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name)
         found += [word.lower() for word in dict.fromkeys([name, *parts])]
-    return _STEMMER.stemWords(found)
+    return list(map(_stem, found))
 
 
 def index(pages: Iterable[tuple[str, Iterable[Section]]]) -> str:

@@ -1,14 +1,14 @@
 """What users ask of loaders, each with the pages that answer it."""
 
 QUESTIONS = {
-    "resume in the middle of an epoch": "start state guide cookbook notebooks/02_determinism_and_resume",
+    "resume in the middle of an epoch": "index state guide cookbook notebooks/02_determinism_and_resume",
     "worker died": "faults architecture notebooks/02_determinism_and_resume",
     "shuffle tar files": "data moving-from-webdataset formats/tar",
     "why is my loader slow": "performance notebooks/05_is_my_loader_the_bottleneck",
     "same batches on two hosts": "many-hosts jax determinism notebooks/03_many_hosts",
     "drop_last": "moving-from-pytorch guide",
     "collate_fn": "moving-from-pytorch guide",
-    "install": "start contributing",
+    "install": "index contributing",
     "checkpoint with orbax": "guide reference/checkpoint state jax",
     "out of memory": "performance faults guide",
     "shared memory /dev/shm": "faults performance contributing",

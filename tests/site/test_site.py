@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("griffe", reason="the extra docs isn't installed")
@@ -68,6 +69,22 @@ def test_formats_and_commands_have_a_page_each():
     assert "| `--quantiles N` | parts of equal size (default: 4) |" in commands["commands/inspect.md"]
 
 
+def test_the_examples_of_formats_that_are_written_run(tmp_path, monkeypatch):
+    """`records` is the reader's; here it is one that the format takes."""
+    made = format_pages.pages()
+    for each in FORMATS:
+        (example,) = re.findall(
+            r"```python\n(.*?)```", made[f"formats/{each.name.replace('.', '-')}.md"], re.DOTALL
+        )
+        folder = tmp_path / each.name
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        if each.writer:
+            record = {"cls": 1} if each.name == "webdataset" else {"tokens": np.arange(3)}
+            exec(example, found := {"records": [record]})
+            assert len(found["source"]) == 1
+
+
 def test_the_examples_of_the_build_run():
     """They stand in docs/, which the test command doesn't collect."""
     for module in (names, pages, search_index):
@@ -82,16 +99,29 @@ def test_all_documents_are_in_the_site():
     assert {str(path.relative_to(ROOT)) for path in documents} - listed == set()
 
 
+def test_the_first_page_is_start_and_names_pages_by_their_titles():
+    """Its name in the repository says nothing to a reader of the site."""
+    files = pages.written({"data.md": ("Formats", {"formats/tar.md": "# tar"})})
+    assert files["index.md"].startswith("# Start") and "start.md" not in files
+    assert "[](guide.md#saving-and-restoring)" in files["index.md"]
+    assert "## Formats\n\n```{toctree}\n:titlesonly:\n\nformats/tar.md" in files["data.md"]
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory, nightly):
     """The folder of the built site: a minute of work, for the nightly run."""
     if not nightly:
         pytest.skip("the site is built in the nightly run")
     out = tmp_path_factory.mktemp("site") / "site"
+    build(out)
+    return out
+
+
+def build(out):
+    """Runs the command, which must not warn."""
     command = [sys.executable, "-m", "docs", "build", "--out", str(out)]
     built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stderr
-    return out
 
 
 def test_the_site_needs_no_network_and_is_small(site):
@@ -122,3 +152,15 @@ def test_users_questions_find_the_right_page_among_the_first_three(site):
         if not {*first} & {*answers}:
             missed[question] = first
     assert missed == {}
+
+
+def test_a_second_build_writes_the_pages_that_changed(site):
+    """One that is gone since the first is in no list of pages, which would be a warning."""
+    read = site.with_name("site-pages")
+    (read / "guide.md").unlink()
+    (read / "renamed.md").write_text("# A page of an earlier build\n")
+    before = {page: (site / page).stat().st_mtime_ns for page in ("guide.html", "faults.html")}
+    build(site)
+    assert [page for page, time in before.items() if (site / page).stat().st_mtime_ns > time] == [
+        "guide.html"
+    ]

@@ -499,6 +499,22 @@ def test_a_web_dataset_is_iterated(tmp_path, length):
     assert [*lk.JsonLinesDataSource(tmp_path / "a.jsonl")] == [(b"0",), (b"1",)]
 
 
+def test_an_iterator_that_begins_again_is_written_once(tmp_path):
+    """LitData's data set is its own iterator, and goes to its start wherever iter() is called on it."""
+
+    class Restarting:
+        def __iter__(self):
+            self.left = iter(RECORDS)
+            return self
+
+        def __next__(self):
+            return next(self.left)
+
+    (file,) = lk.write(Restarting(), tmp_path / "x.tfrecord")
+    with lk.TFRecordDataSource(file) as source:
+        assert len(source) == len(RECORDS) and all(map(same, source, RECORDS))
+
+
 def test_read_options_are_refused_where_they_would_mean_nothing(tmp_path):
     options = lk.ReadOptions(num_threads=2)
     with pytest.raises(

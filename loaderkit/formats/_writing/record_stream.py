@@ -138,7 +138,8 @@ def first_record(records: Iterable[Any]) -> tuple[Any, Iterator[Any]]:
     >>> first, list(records)
     (1, [1, 2])
     """
-    rest = iter(records)
+    # Not iter(records): LitData's data set is its own iterator, and begins again wherever iter() is called on it.
+    rest = (each for each in records)
     for one in rest:
         return one, itertools.chain([one], rest)
     raise ValueError("records: expected one or more, got none")

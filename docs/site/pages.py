@@ -29,8 +29,9 @@ SECTIONS = {
         "notebooks/10_a_loader_in_60_lines.ipynb",
     ],
     "Moving from …": [
-        *("docs/moving-from-grain.md", "docs/moving-from-pytorch.md", "docs/moving-from-tf-data.md"),
-        *("docs/moving-from-webdataset.md", "docs/moving-from-keras.md"),
+        *("docs/which-loader.md", "docs/moving-from-grain.md", "docs/moving-from-pytorch.md"),
+        *("docs/moving-from-tf-data.md", "docs/moving-from-webdataset.md", "docs/moving-from-keras.md"),
+        *("docs/moving-from-hf-datasets.md", "docs/moving-from-streaming.md", "docs/moving-from-litdata.md"),
         "notebooks/07_pytorch_data_guide.ipynb",
         "notebooks/08_tfds_and_tf_data_guide.ipynb",
         "notebooks/09_webdataset_guide.ipynb",

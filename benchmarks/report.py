@@ -37,12 +37,19 @@ def kept() -> list[dict[str, Any]]:
 
 
 def with_report(text: str, documents: list[dict[str, Any]]) -> str:
-    """The README with the table of figures; ValueError where they aren't of one commit."""
+    """The README with pictures and the table of figures; ValueError where they aren't of one commit.
+
+    `python -m docs.pictures` draws the pictures.
+    """
     commits = sorted({document["versions"]["loaderkit"] for document in documents})
     if len(commits) != 1 or "-dirty" in commits[0]:
         raise ValueError(f"expected figures of one commit without changes, got {', '.join(commits)}")
     before, rest = text.split(BEGIN)
-    return f"{before}{BEGIN}\n{report_of(documents)}\n\n{END}{rest.split(END)[1]}"
+    names = [document["benchmarks"][0]["workload"] for document in documents]  # a file has its own name's
+    pictures = "\n\n".join(
+        f"![The ratios of {name}, which the table has, too](figures/{name}.svg)" for name in names
+    )
+    return f"{before}{BEGIN}\n{pictures}\n\n{report_of(documents)}\n\n{END}{rest.split(END)[1]}"
 
 
 def report_of(documents: list[dict[str, Any]]) -> str:

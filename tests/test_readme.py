@@ -18,6 +18,7 @@ import loaderkit as lk
 
 ROOT = Path(__file__).parents[1]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PRINTS = re.compile(r"^```python\n([^`]*?)^```\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#]+)\)")
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PAPERS = [ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")]
@@ -44,15 +45,24 @@ def run_block(name: str, line: int, code: str, namespace: dict[str, object]) -> 
     namespace.update(case.globs)
 
 
+def openings(text: str) -> list[str]:
+    """What each line says before its first figure, which another run doesn't have."""
+    return [re.match(r"\D*", line)[0].strip() for line in text.splitlines()]
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_the_blocks_of_a_document_run_in_order(document, tmp_path, monkeypatch, object_runtime):
-    """What a document shows works as it is pasted, and gives the output it prints."""
+def test_the_blocks_of_a_document_run_in_order(document, tmp_path, monkeypatch, object_runtime, capsys):
+    """What a document shows works as it is pasted, and prints what stands below it (`text`: but for figures)."""
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "__main__"}
-    found = blocks(document, "python")
+    found, prints = blocks(document, "python"), dict(PRINTS.findall(document.read_text()))
     # The README's first block is a whole script with parts of the reader's own; it has a test of its own.
     for line, code in found[1:] if document.name == "README.md" else found:
+        capsys.readouterr()
         run_block(document.name, line, code, namespace)
+        printed = iter(openings(capsys.readouterr().out))
+        assert all(opening in printed for opening in openings(prints.pop(code, ""))), code  # in order
+    assert not prints
     namespace.clear()
 
 

@@ -46,7 +46,13 @@ SECTIONS = {
     "Changelog": "CHANGELOG.md",
 }
 # Files that the pages show or offer; and the README, of which the first page has the parts that others refer to.
-SHOWN = ["docs/how-it-works.svg", "docs/mixtures.svg", "docs/train_many_hosts.py", "docs/train_imagenet.py"]
+SHOWN = [
+    *(
+        str(path.relative_to(ROOT))
+        for path in (*ROOT.glob("docs/*.svg"), *ROOT.glob("benchmarks/figures/*.svg"))
+    ),
+    *("docs/train_many_hosts.py", "docs/train_imagenet.py"),
+]
 INSTEAD = {"README.md": "index.md", "docs/start.md": "index.md", "benchmarks/README.md": "benchmarks.md"}
 _LINK = re.compile(r"(?P<named>\[[\w/.-]+\.(?:md|ipynb)\]\(|(?<=\]\())(?P<path>[^)#:\s]+)(?=[)#])")
 

@@ -1,0 +1,69 @@
+"""The pictures: each file is what its figures give, and those are what a run gives."""
+
+import json
+import re
+
+import matplotlib
+import pytest
+
+from docs.pictures import killed_run
+from docs.pictures.drawing import ROOT, kept, svg_of
+from docs.pictures.listed import PICTURES
+from docs.pictures.worker_death import done_again
+
+SHOWN = re.compile(r"!\[[^\]]{20,}\]\(([\w/-]+\.svg)\)")  # with words for a reader who doesn't see it
+BY_NAME = {picture.name: picture for picture in PICTURES}
+LATE = [name for name in BY_NAME if name.startswith("benchmarks/")][1:]  # at night, since all are drawn alike
+
+
+@pytest.mark.parametrize("name", [name for name, picture in BY_NAME.items() if picture.repeatable])
+def test_a_picture_has_the_figures_of_a_run(name):
+    """`python -m docs.pictures` finds the figures again that the committed file was drawn of."""
+    figures = json.loads(json.dumps(BY_NAME[name].figures()))
+    assert kept(BY_NAME[name].path.read_text()) == figures
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_a_picture_is_drawn_of_its_figures(name, request):
+    """Byte by byte with the matplotlib that drew the file; another one places text elsewhere, and says the same."""
+    if name in LATE:
+        request.getfixturevalue("at_night")
+    committed = BY_NAME[name].path.read_text()
+    drawn = svg_of(BY_NAME[name].draw, kept(committed))
+    assert texts(drawn) == texts(committed) != []
+    if f"Matplotlib v{matplotlib.__version__}," in committed:
+        assert drawn == committed
+
+
+def texts(svg: str) -> list[str]:
+    """What can be read in a picture."""
+    return re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_a_picture_stands_alone(name):
+    """It needs no font and no file from elsewhere, tells no day, is small, and its text is text."""
+    svg = BY_NAME[name].path.read_text()
+    assert not re.search(r"<script|<image|url\((?!#)|@import|<dc:date>", svg)
+    assert {*re.findall(r'href="(.)', svg)} <= {"#"}
+    assert len(svg) < 64 << 10
+
+
+def test_each_picture_is_on_a_page():
+    """With words that say what it shows, and no page has one that no script makes."""
+    pages = [*(ROOT / "docs").glob("*.md"), ROOT / "benchmarks/README.md"]
+    shown = {(page.parent / path).resolve() for page in pages for path in SHOWN.findall(page.read_text())}
+    assert shown - {ROOT / "docs/how-it-works.svg"} == {picture.path for picture in PICTURES}
+
+
+def test_the_tasks_of_a_lost_worker_are_those_done_again():
+    """The timeline marks as many as the loader said."""
+    figures = kept(BY_NAME["docs/worker-death.svg"].path.read_text())
+    assert len(done_again(figures["task"])) == figures["lost"][2] > 0
+
+
+def test_a_worker_is_killed_and_each_batch_is_the_right_one(at_night):
+    """The run of the timeline: it raises at a batch that isn't what it would have been."""
+    figures = killed_run.figures()
+    assert figures["lost"][1] == "exit code -9 (SIGKILL)"
+    assert [worker for worker, _ in figures["ready"]] == [3]

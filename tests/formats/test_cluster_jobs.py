@@ -44,10 +44,12 @@ class OddError(KeyError):
 
 
 def files(folder):
-    """All but the index, which has the times of files, and made.json, which names the folder's files."""
+    """All but the index and its parts, which have the times of files, and made.json, which names the folder's files."""
     found = (path for path in sorted(Path(folder).rglob("*")) if path.is_file())
     return {
-        path.name: path.read_bytes() for path in found if path.suffix != ".lkx" and path.name != "made.json"
+        path.name: path.read_bytes()
+        for path in found
+        if path.suffix not in (".lkx", ".part") and path.name != "made.json"
     }
 
 

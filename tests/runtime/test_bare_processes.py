@@ -167,6 +167,7 @@ def test_without_worker_processes_nothing_is_started(options):
         assert list(loader) == [0, 1, 2, 3]
 
 
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX's, where another test imported it
 def test_a_fork_uses_none_of_them():
     """Their thread isn't there: its loader starts workers of its own."""
     bare = BareProcesses(0, None)

@@ -12,7 +12,11 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "loader"))  # where pytest finds it too
+for folder in (
+    Path(__file__).parents[1],
+    Path(__file__).parents[1] / "loader",
+):  # where pytest finds them too
+    sys.path.insert(0, str(folder))
 
 from pipelines import RECORDS, Pipeline, Running, Step
 

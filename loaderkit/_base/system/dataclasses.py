@@ -75,7 +75,9 @@ def _compiled_init(made: Any) -> Any:
     if hasattr(made, "__post_init__"):
         body.append("self.__post_init__()")
     arguments = ", ".join([*by_place, *(["*", *by_name] if by_name else [])])
-    exec(f"def __init__({arguments}):\n  " + "\n  ".join(body), known)
+    text = f"def __init__({arguments}):\n  " + "\n  ".join(body)
+    # Run as text, Python would forget that a Ctrl-C ends the process.
+    exec(compile(text, "<dataclass>", "exec"), known)
     known["__init__"].__qualname__ = f"{made.__qualname__}.__init__"
     return known["__init__"]
 

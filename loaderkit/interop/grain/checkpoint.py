@@ -6,11 +6,11 @@ Process i of n writes `process_i-of-n.json`, the document of `get_state`.
 import json
 from collections.abc import Coroutine
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._base.system.limits import above_standard
 from loaderkit._loader.state_files import document_name, this_process, write_document
 

@@ -12,11 +12,8 @@ from typing import Any
 
 import numpy as np
 
-for folder in (
-    Path(__file__).parents[1],
-    Path(__file__).parents[1] / "loader",
-):  # where pytest finds them too
-    sys.path.insert(0, str(folder))
+sys.path.insert(0, str(Path(__file__).parents[1]))  # where pytest finds them too
+sys.path.insert(0, str(Path(__file__).parents[1] / "loader"))
 
 from pipelines import RECORDS, Pipeline, Running, Step
 

@@ -5,6 +5,8 @@ import os
 import resource
 import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +16,6 @@ import pytest
 from runtime_loaders import numbers, until
 
 import loaderkit as lk
-from loaderkit._runtime.start.bare_processes import BareProcesses
 from loaderkit._runtime.transport import wire
 
 
@@ -167,16 +168,23 @@ def test_without_worker_processes_nothing_is_started(options):
         assert list(loader) == [0, 1, 2, 3]
 
 
-@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX's, where another test imported it
+FORKED = """
+import os
+from loaderkit._runtime.start.bare_processes import BareProcesses
+
+bare = BareProcesses(0, None)
+assert bare.usable
+pid = os.fork()
+if pid == 0:
+    os._exit(bare.usable)
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+bare.end()
+"""
+
+
 def test_a_fork_uses_none_of_them():
-    """Their thread isn't there: its loader starts workers of its own."""
-    bare = BareProcesses(0, None)
-    assert bare.usable
-    pid = os.fork()
-    if pid == 0:
-        os._exit(bare.usable)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    bare.end()
+    """Their thread isn't there: its loader starts workers of its own. In a process without the tests' threads."""
+    subprocess.run([sys.executable, "-c", FORKED], check=True, timeout=60)
 
 
 @pytest.mark.parametrize("count", [2, 250, 600])

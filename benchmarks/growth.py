@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import loaderkit as lk
+from benchmarks.clock import least_seconds
 from benchmarks.large_index import LargeIndex, make_large_index
 from loaderkit.formats._index.record_index import RecordIndex
 
@@ -93,8 +94,8 @@ def jobs(folder: Path, *, smoke: bool) -> list[list[Job]]:
 
 
 def measured(job: Job, *, steps: int) -> dict[str, float]:
-    """Microseconds to make and open the loader, of a key of consecutive steps and of a far one, of `get_state` and of
-    a restore; bytes of the state, and bytes that loader and iterator hold, with the memory that they took on the way.
+    """Microseconds to make and open the loader, of a key of a far step, of `get_state` and of a restore; bytes of the
+    state, and bytes that loader and iterator hold.
     """
     tracemalloc.start()
     loader, find = job.opened()
@@ -125,12 +126,7 @@ def measured(job: Job, *, steps: int) -> dict[str, float]:
 
 
 def _least(run: Callable[[], object], times: int) -> float:
-    taken = []
-    for _ in range(times):
-        begun = time.process_time()
-        run()
-        taken.append(time.process_time() - begun)
-    return min(taken) * 1e6
+    return least_seconds(run, times, time.process_time) * 1e6
 
 
 def run(*, repeats: int, smoke: bool, say: Callable[[str], None]) -> str:

@@ -10,13 +10,13 @@ record padded to the boundary of its own bucket, as if batches could have any si
 batch of an epoch is padded: jax.jit compiles a step for each. Times are of the fastest of five passes.
 """
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from benchmarks.benchmark import Benchmark, Bound, Comparison, Metrics, Round, Size
+from benchmarks.clock import least_seconds
 from benchmarks.contender import Contender
 
 BOUNDARIES = (128, 256, 384, 512, 768, 1024, 2048, 4096)
@@ -50,12 +50,7 @@ def measure(contender: Contender, size: Size) -> Metrics:
 
 
 def _nanoseconds(run: Callable[[], Any], indices: int) -> float:
-    seconds = []
-    for _ in range(PASSES):
-        begin = time.perf_counter()
-        run()
-        seconds.append(time.perf_counter() - begin)
-    return min(seconds) / indices * 1e9
+    return least_seconds(run, PASSES) / indices * 1e9
 
 
 def _ours(lengths: np.ndarray, size: Size) -> Metrics:

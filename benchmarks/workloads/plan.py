@@ -7,12 +7,12 @@ once an epoch and counted. n is 1,000,000, and 2^20 + 1, where a bijection visit
 rate is of the fastest of five passes over 200,000 indices (Grain: 20,000).
 """
 
-import time
 from collections.abc import Callable
 
 import numpy as np
 
 from benchmarks.benchmark import Benchmark, Bound, Comparison, Metrics, Round, Size
+from benchmarks.clock import least_seconds
 from benchmarks.contender import Contender
 
 SIZES = {"n = 10^6": 1_000_000, "n = 2^20 + 1": (1 << 20) + 1}
@@ -27,13 +27,8 @@ BLOCKS, CALLS = "keys/s in blocks of 100,000", "keys/s in calls of 256"
 
 
 def fastest(run: Callable[[], object], keys: int) -> float:
-    """Keys a second in the fastest pass: a disturbance can only make a pass of milliseconds slower."""
-    seconds = []
-    for _ in range(PASSES):
-        begin = time.perf_counter()
-        run()
-        seconds.append(time.perf_counter() - begin)
-    return keys / min(seconds)
+    """Keys a second in the fastest pass."""
+    return keys / least_seconds(run, PASSES)
 
 
 def measure(contender: Contender, size: Size) -> Metrics:

@@ -13,7 +13,6 @@ For sampled steps, far ones among them, the rows of all hosts are put together: 
 once, and no record key twice in an epoch, or the benchmark fails.
 """
 
-import time
 import tracemalloc
 from collections.abc import Callable
 from typing import Any
@@ -21,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.benchmark import Benchmark, Metrics, Size, plain
+from benchmarks.clock import least_seconds
 from benchmarks.contender import Contender
 
 HOSTS, WORKERS, RECORDS = 4_096, 64, 10**12
@@ -46,12 +46,7 @@ def _loader(rows: int, host: int, hosts: int, *operations: Any) -> Any:
 
 
 def _microseconds(run: Callable[[], object], times: int) -> float:
-    best = float("inf")
-    for _ in range(times):
-        begin = time.perf_counter()
-        run()
-        best = min(best, time.perf_counter() - begin)
-    return best * 1e6
+    return least_seconds(run, times) * 1e6
 
 
 def measure(contender: Contender, size: Size) -> Metrics:

@@ -8,7 +8,6 @@ The bare pass finds the places of the same documents in two epochs by numpy's `a
 counts, and writes as much.
 """
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from benchmarks import contender as by
 from benchmarks.benchmark import Benchmark, Bound, Metrics, Size, cost, plain
+from benchmarks.clock import least_seconds
 from benchmarks.contender import Contender
 
 OURS = Contender("loaderkit", "loaderkit")
@@ -57,12 +57,7 @@ def _bare(count: int, size: Size) -> None:
 
 
 def _least(call: Callable[[], Any], size: Size) -> float:
-    times = []
-    for _ in range(size.pick(5, 1)):
-        begun = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - begun)
-    return min(times)
+    return least_seconds(call, size.pick(5, 1))
 
 
 BENCHMARKS = (

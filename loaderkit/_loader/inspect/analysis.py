@@ -124,7 +124,7 @@ def limit_of(stats: Stats, *, processors: int, threads: int) -> Limit:
 
 def share_of(stats: Stats, part: str) -> float:
     """Of the workers' time for a record, that of one part; 0 for one that isn't known."""
-    return (stats.parts or {}).get(part, 0.0) / (stats.seconds_per_record or 1.0)
+    return stats.parts.get(part, 0.0) / (stats.seconds_per_record or 1.0)
 
 
 def while_running(stats: Stats) -> tuple[float, float]:

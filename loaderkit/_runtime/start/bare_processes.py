@@ -40,10 +40,8 @@ class BareProcesses:
         self._order: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         arguments = (count, level, self._ready, self._order)
         self.thread = threading.Thread(target=_start, args=arguments, name="loaderkit-pump", daemon=True)
-        self._end = weakref.finalize(
-            self, self._order.put, None
-        )  # first: a Ctrl-C may follow the thread's start
-        self.thread.start()
+        self._end = weakref.finalize(self, self._order.put, None)
+        self.thread.start()  # behind it, as a Ctrl-C may follow the start
 
     @property
     def usable(self) -> bool:

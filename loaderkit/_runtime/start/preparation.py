@@ -195,9 +195,8 @@ class Preparation:
 
     def apply(self) -> None:
         """Sets this state in the calling process."""
-        if (
-            self.environment is not None
-        ):  # another one than the process was started with, where it waited for a program
+        # Another one than the process was started with, where it waited for a program.
+        if self.environment is not None:
             os.environ.clear()
             os.environ.update(self.environment)
         if self.folder is not None:

@@ -14,6 +14,7 @@ import json
 import os
 import struct
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -25,7 +26,7 @@ from loaderkit._base.system.waited_lock import locked_folder
 from loaderkit._base.system.whole_file import naming
 from loaderkit._order.packing.block import FRAME_WORDS, Frame, UInt32Array, body_words
 from loaderkit.errors import DataFormatError
-from loaderkit.sources.packed.pack_plan import ADVICE, PlanSettings, digest_of_plan
+from loaderkit.sources.packed.pack_plan import ADVICE, ALGORITHM, ALGORITHMS, PlanSettings, digest_of_plan
 
 from .plan_jobs import remove_runs
 
@@ -110,6 +111,23 @@ def _encoded_head(settings: PlanSettings) -> bytes:
     return head + b" " * (-len(head) % _ALIGNMENT)
 
 
+def algorithm_of(path: str) -> int:
+    """The algorithm of the plan that is there, whole or begun; the newest where none can be read."""
+    for name in (path, os.path.join(f"{path}.partial", _NAME)):
+        with suppress(OSError, TypeError, ValueError), above_standard(), open(name, "rb") as file:
+            if (found := (_settings_in(file) or {}).get("algorithm")) in ALGORITHMS:
+                return int(found)
+    return ALGORITHM
+
+
+def _settings_in(file: BinaryIO) -> dict[str, Any] | None:
+    """The JSON in the head of a plan file, read up to its end; None of another file, an error where it is damaged."""
+    magic, nbytes = _HEAD.unpack(file.read(_HEAD.size).ljust(_HEAD.size))
+    if magic != MAGIC or nbytes > os.fstat(file.fileno()).st_size:
+        return None
+    return dict(json.loads(file.read(nbytes)))
+
+
 def open_plan(path: str, settings: PlanSettings) -> tuple[UInt32Array, bytes]:
     """The words of all blocks, mapped and read-only, and their frames, which have the digest of each block.
 
@@ -120,18 +138,18 @@ def open_plan(path: str, settings: PlanSettings) -> tuple[UInt32Array, bytes]:
     """
     size = os.path.getsize(path)
     with above_standard(), open(path, "rb") as file:
-        magic, nbytes = _HEAD.unpack(file.read(_HEAD.size).ljust(_HEAD.size))
-        if magic != MAGIC or nbytes > size:
-            raise _no_plan(path, "another file")
         try:
-            found = json.loads(file.read(nbytes))
-        except ValueError:
-            raise damaged(path, 0, _HEAD.size + nbytes, ADVICE) from None
+            found = _settings_in(file)
+        except (TypeError, ValueError):
+            raise damaged(path, 0, file.tell(), ADVICE) from None
+        if found is None:
+            raise _no_plan(path, "another file")
+        behind = file.tell()
         file.seek(max(0, size - _END.size))
         digest, blocks, magic = _END.unpack(file.read(_END.size).ljust(_END.size))
         begin = size - _END.size - _FRAME_BYTES * blocks
         head = len(_encoded_head(settings))
-        if magic != MAGIC or begin < _HEAD.size + nbytes:
+        if magic != MAGIC or begin < behind:
             raise _no_plan(path, f"{size} bytes without its end")
         file.seek(begin)
         frames = file.read(_FRAME_BYTES * blocks)

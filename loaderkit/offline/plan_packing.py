@@ -46,11 +46,11 @@ from loaderkit.samplers.protocol import (
     shaped,
 )
 from loaderkit.sources.packed.epoch_plans import EpochPlans
-from loaderkit.sources.packed.pack_plan import PackPlan, PlanSettings
+from loaderkit.sources.packed.pack_plan import ALGORITHM, PackPlan, PlanSettings
 from loaderkit.sources.shared_arrays import SharedColumns
 
 from .array_file import open_array
-from .plan_file import open_plan, write_plan
+from .plan_file import algorithm_of, open_plan, write_plan
 from .plan_jobs import blocks_of_cluster
 
 # Starting worker processes takes as long as planning about 500,000 documents.
@@ -93,6 +93,7 @@ def plan_packing(
     exclude: Excluded | Mapping[int, Excluded] | None = None,
     worker_count: int | None = 0,
     cluster: Cluster | None = None,
+    algorithm: Literal[1, 2] | None = None,
 ) -> PackPlan | EpochPlans:
     """Plans rows of `length` tokens out of documents, from their lengths alone; or opens the plan that is there.
 
@@ -124,6 +125,8 @@ def plan_packing(
             takes the CPUs that this process may use.
         cluster: `lk.interop.ray.Tasks(...)`: its hosts plan in place of processes here, which all see `path`, and the
             file of lengths; a run may move between it and this machine. ClusterError names the host that fails.
+        algorithm: None is that of the file that is there, else 2. 1 makes the rows of earlier versions, for a run whose
+            plan was in memory: with the seed of a shuffle, its first epoch read a plan of one block unshuffled.
 
     A million documents take about a second on one core, and a file of 6 bytes a document.
 
@@ -154,6 +157,9 @@ def plan_packing(
             for column, row in zip(columns, rules.row, strict=True)
         ),
         order=None if order is None else _digest_of(order),
+        algorithm=ALGORITHM
+        if algorithm is None
+        else at_least("algorithm", algorithm, 1, below=ALGORITHM + 1),
     )
     check_cluster(cluster)
     if cluster is not None and path is None:
@@ -170,6 +176,8 @@ def plan_packing(
         if file is not None and epochs is not None:
             os.makedirs(file, exist_ok=True)
             name = os.path.join(file, _name_of(epoch, one.settings))
+        if name is not None and algorithm is None:
+            one = replace(one, settings=replace(one.settings, algorithm=algorithm_of(name)))
         made.append(_planned(one, name, worker_count, cluster))
         made[-1].measured_source = measured
     return made[0] if epochs is None else EpochPlans(made)
@@ -307,7 +315,7 @@ class BlockPlans:
         lengths = np.stack(columns, axis=-1, dtype=np.int64, casting="unsafe")
         if self.excluded is not None:
             lengths[among(documents, self.excluded.arrays[0])] = 0  # as an empty document is in no row
-        return plan_block(lengths, settings.rules, fold(settings.seed, number))
+        return plan_block(lengths, settings.rules, settings.key_of(number))
 
     def fingerprint(self) -> dict[str, Any]:
         """For the loader, and for hosts of a cluster, which see whether they have other lengths."""

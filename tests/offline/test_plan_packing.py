@@ -41,7 +41,7 @@ def twin_rows(lengths, row, how, long, block, seed):
         rows = naive_rows(lengths[begin : begin + block], row, how, long)
         placed = [None] * len(rows)
         for k, pieces in enumerate(rows):
-            place = Permutation(len(rows), fold(seed, number))(np.array([k]))[0]
+            place = Permutation(len(rows), fold(seed, 1 << 63, number))(np.array([k]))[0]
             placed[place] = [(begin + document, start, tokens) for document, start, tokens in pieces]
         found += placed
     return found
@@ -109,19 +109,58 @@ def test_the_same_bytes_by_any_way(tmp_path, how):
     assert sorted(os.listdir(tmp_path)) == ["alone.plan", "both.plan", "lengths.npy"]
 
 
-def test_the_bytes_of_a_plan_are_those_of_earlier_versions():
-    """Another digest is another `ALGORITHM`, or a run would go on with other rows."""
-    digests = {
-        how: lk.plan_packing(np.arange(2000) * 37 % 613, 512, how=how, block=500, seed=7).fingerprint()[
-            "digest"
-        ]
-        for how in HOW
-    }
-    assert digests == {
+DIGESTS = {
+    1: {
         "best_fit": "sha256:1a4962c58e905fe9e778fda340d802ef",
         "first_fit": "sha256:d6cdc83570a9134d5dbe01e4e8e793d7",
         "concat_then_split": "sha256:9c3df63cd2f3c2fa4b27879d4f7c1a31",
+    },
+    2: {
+        "best_fit": "sha256:bd4c6a9eacfe60f88201311d355ba5b1",
+        "first_fit": "sha256:9b79fc80004b71d3c24f2110de6c980e",
+        "concat_then_split": "sha256:20aad7ef6c45c9c0b6d9392cf2761f9d",
+    },
+}
+
+
+@pytest.mark.parametrize("algorithm", DIGESTS)
+def test_the_bytes_of_a_plan_are_those_of_earlier_versions(algorithm):
+    """Another digest is another `ALGORITHM`, or a run would go on with other rows."""
+    lengths = np.arange(2000) * 37 % 613
+    plans = {
+        how: lk.plan_packing(lengths, 512, how=how, block=500, seed=7, algorithm=algorithm) for how in HOW
     }
+    assert {how: plan.fingerprint()["digest"] for how, plan in plans.items()} == DIGESTS[algorithm]
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("block", [16_384, 700])
+def test_a_shuffle_with_the_seed_of_the_plan_shuffles(how, block):
+    """Rows of an epoch in no order that follows the documents, nor the planner's, where both have one seed."""
+    lengths = np.arange(1, 2001)
+    plan = lk.plan_packing(lengths, 2000, how=how, block=block)
+    keys = lk.samplers.IndexSampler(len(plan), shuffle=True, seed=0, num_epochs=1).record_keys(
+        np.arange(len(plan))
+    )
+    firsts = [row[0][0] for row in rows_of(plan, keys)]
+    assert abs(np.corrcoef(np.arange(len(firsts)), firsts)[0, 1]) < 0.2
+
+
+def test_a_plan_of_an_earlier_version_is_read_and_gone_on_with(tmp_path):
+    """Whole or begun, the file has its own rows; the rows of a plan in memory can be had, too."""
+    lengths, path = lognormal(2000), tmp_path / "a.plan"
+    make = functools.partial(lk.plan_packing, lengths, 2048, block=100)
+    earlier = make(path, algorithm=1)
+    whole = path.read_bytes()
+    assert make(path).fingerprint() == earlier.fingerprint() == make(algorithm=1).fingerprint()
+    assert make().fingerprint() != earlier.fingerprint()
+    with pytest.raises(ValueError, match="algorithm is 1 there and 2 here"):
+        make(path, algorithm=2)
+    path.unlink()
+    (tmp_path / "a.plan.partial").mkdir()
+    (tmp_path / "a.plan.partial" / "plan").write_bytes(whole[: len(whole) // 2])
+    assert make(path).fingerprint() == earlier.fingerprint()
+    assert path.read_bytes() == whole
 
 
 def test_processes_that_plan_one_file_at_once(tmp_path, monkeypatch):

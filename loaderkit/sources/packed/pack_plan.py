@@ -12,6 +12,7 @@ import numpy.typing as npt
 from loaderkit._base.block_checksums import damaged
 from loaderkit._base.canonical_json import canonical
 from loaderkit._order.matches import among, matches
+from loaderkit._order.mixing import fold
 from loaderkit._order.packing.block import (
     COUNTS,
     FRAME_WORDS,
@@ -27,7 +28,12 @@ from loaderkit.samplers.optional import indices_of, within
 from loaderkit.samplers.protocol import Sampler, record_keys_of
 from loaderkit.sources.shared_arrays import SharedColumns
 
-ALGORITHM = 1  # another one for a change of the planners that changes a byte
+ALGORITHM = 2  # another one for a change of the planners that changes a byte
+ALGORITHMS = (
+    1,
+    ALGORITHM,
+)  # 1 took the key of a block's rows from seed and number alone, as a shuffle does of an epoch
+_ROWS = 1 << 63  # no epoch is as large
 ADVICE = "delete it to plan again"
 
 
@@ -44,6 +50,7 @@ class PlanSettings:
         lengths: digests of the lengths of each feature.
         order: digest of the order's fingerprint; None for the order of the lengths.
         excluded: number of the documents that are left out, how many of these have tokens, and a digest of their keys.
+        algorithm: which one of ALGORITHMS.
     """
 
     documents: int
@@ -54,16 +61,21 @@ class PlanSettings:
     lengths: tuple[str, ...]
     order: str | None
     excluded: tuple[int, int, str] | None = None
+    algorithm: int = ALGORITHM
 
     @property
     def blocks(self) -> int:
         """The number of blocks."""
         return -(-self.documents // self.block)
 
+    def key_of(self, number: int) -> int:
+        """The key of the order of a block's rows; a shuffle with the same seed has others."""
+        return fold(self.seed, number) if self.algorithm == 1 else fold(self.seed, _ROWS, number)
+
     def as_json(self) -> dict[str, Any]:
         """The settings as JSON values, with the names that `plan_packing` gives them."""
         return {
-            "algorithm": ALGORITHM,
+            "algorithm": self.algorithm,
             "documents": self.documents,
             "features": None if self.features is None else list(self.features),
             "length": list(self.rules.row),

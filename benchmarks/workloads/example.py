@@ -1,9 +1,9 @@
 """tf.train.Example from TFRecord shards in the page cache, decoded, in order and shuffled over the whole set.
 
-A record is an image's bytes (100 KB) or 24 numbers (some 200 B), a label and a name. loaderkit: a loader without
-workers, its operations `lk.decode.Example` and a Batch of 256. tf.data: `TFRecordDataset`, shuffled by a buffer of all
-records, batches of 256, `tf.io.parse_example` on each, its own threads, AUTOTUNE, as numpy. Steady records a second,
-and CPU time of all threads: loaderkit runs in the calling thread alone.
+A record is an image's bytes (100 KB) or 24 numbers (some 200 B), a label and a name. loaderkit: a loader with two
+workers, and one without, its operations `lk.decode.Example` and a Batch of 256. tf.data:
+`TFRecordDataset`, shuffled by a buffer of all records, batches of 256, `tf.io.parse_example` on each, its own threads,
+AUTOTUNE, as numpy. Steady records a second, and CPU time of all threads and processes.
 """
 
 from collections.abc import Iterator
@@ -22,11 +22,12 @@ from benchmarks.workloads.storage.files import SHARDS, once, payloads
 RECORDS = {100_000: 1_000, 200: 40_000}
 NUMBERS = 24
 
-SHUFFLED, IN_ORDER = (
-    Contender("loaderkit, shuffled", "loaderkit"),
-    Contender("loaderkit, in order", "loaderkit"),
+ORDERS = ("shuffled", "in order")
+OURS, OURS_2 = (
+    [Contender(f"loaderkit, {workers} workers, {order}", "loaderkit", workers) for order in ORDERS]
+    for workers in (0, 2)
 )
-TF_SHUFFLED, TF_IN_ORDER = Contender("tf.data, shuffled", "tfdata"), Contender("tf.data, in order", "tfdata")
+TFDATA = [Contender(f"tf.data, its own threads, {order}", "tfdata") for order in ORDERS]
 
 
 def message(tag: int, data: bytes) -> bytes:
@@ -85,7 +86,9 @@ def tfdata_calls(paths: list[Path], records: int, nbytes: int, *, shuffled: bool
         yield len(batch["label"])
 
 
-def loader_calls(paths: list[Path], records: int, nbytes: int, *, shuffled: bool) -> Iterator[int]:
+def loader_calls(
+    paths: list[Path], records: int, nbytes: int, *, shuffled: bool, workers: int
+) -> Iterator[int]:
     """Decoded batches, without end."""
     features: dict[str, Any] = {"label": np.int64, "name": bytes}
     features |= {"image": bytes} if nbytes > 10_000 else {"values": (np.float32, (NUMBERS,))}
@@ -93,7 +96,7 @@ def loader_calls(paths: list[Path], records: int, nbytes: int, *, shuffled: bool
         data_source=lk.TFRecordDataSource([str(path) for path in paths]),
         sampler=lk.IndexSampler(records, shuffle=shuffled, seed=0, num_epochs=None),
         operations=[lk.decode.Example(features), lk.Batch(min(CALL, records))],
-        worker_count=0,
+        worker_count=workers,
     )
     with iter(loader) as batches:
         for batch in batches:
@@ -107,20 +110,22 @@ def benchmark(nbytes: int) -> Benchmark:
     def opened(contender: Contender, size: Size) -> Iterator[Iterator[int]]:
         records = size.pick(RECORDS[nbytes], 64)
         paths = example_set(size.folder / f"examples-{nbytes}", records, nbytes)
-        given = tfdata_calls if contender.peer == "tfdata" else loader_calls
-        yield given(paths, records, nbytes, shuffled=contender in (SHUFFLED, TF_SHUFFLED))
+        shuffled = contender.name.endswith(ORDERS[0])
+        if contender.peer == "tfdata":
+            yield tfdata_calls(paths, records, nbytes, shuffled=shuffled)
+        else:
+            yield loader_calls(paths, records, nbytes, shuffled=shuffled, workers=contender.workers)
 
-    large = nbytes == 100_000
-    bound = Bound(">=", 1.2 if large else 0.8)
-    pairs = ((SHUFFLED, TF_SHUFFLED), (IN_ORDER, TF_IN_ORDER))
+    bound = Bound(">=", 1.2 if nbytes == 100_000 else 0.8)
     return Benchmark(
-        f"example, {'100 KB' if large else '200 B'}",
+        f"example, {'100 KB' if nbytes == 100_000 else '200 B'}",
         __doc__ or "",
-        (SHUFFLED, IN_ORDER, TF_SHUFFLED, TF_IN_ORDER),
+        (*OURS, *OURS_2, *TFDATA),
         calls(opened),
         (
-            *(speedup(ours, theirs, bound=bound) for ours, theirs in pairs),
-            *(shortening(ours, theirs, metric=CPU) for ours, theirs in pairs),
+            *(speedup(ours, theirs, bound=bound) for ours, theirs in zip(OURS_2, TFDATA)),
+            *(speedup(ours, theirs) for ours, theirs in zip(OURS, TFDATA)),
+            *(shortening(ours, theirs, metric=CPU) for ours, theirs in zip(OURS, TFDATA)),
         ),
     )
 

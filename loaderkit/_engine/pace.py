@@ -166,6 +166,12 @@ class Pace:
             rows = max(rows, int(begun / crew.row_seconds))
         return -(-rows // self._streams)
 
+    def each_its_batch(self, batch: int) -> bool:
+        """Whether so much is begun that each worker can make whole batches of `batch` rows."""
+        crew = self._crew
+        known = self._task_rows is None and crew.row_seconds is not None
+        return known and batch * (crew.workers + crew.elsewhere) <= self.rows_ahead(batch)
+
     def least_ahead(self, rows: int) -> int:
         """Rows that all workers have at once, in tasks of `rows`, so that none waits for its next message."""
         reads = self._tasks_to_read(rows) * rows if self._calls else self._reads

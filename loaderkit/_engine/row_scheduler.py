@@ -76,6 +76,8 @@ class RowScheduler:
         self._to_assign: deque[InFlightStep] = deque()  # those of them that are open, in order
         self._to_finish: deque[InFlightStep] = deque()
         self._layouts: dict[int, Layout] = {}  # by the shape of a step's rows
+        # Rows that can't be written in place, as bytes, would be sent to the worker that makes the batch of them.
+        self._scattered = False
         self._work: dict[int, list[InFlightStep]] = {}  # task id -> the step of each of its targets
         # Batches that were handed out in one go with the one before them: not counted so yet.
         self._following = 0
@@ -90,6 +92,8 @@ class RowScheduler:
         first = self._to_assign[0]
         batch = first.rows.rows
         rows = self._reserve.task_rows(batch)
+        if self._scattered and self._context.pace.each_its_batch(batch):
+            rows = max(rows, batch)
         if first.rows.steps == 1 and (first.assigned or rows < 2 * batch):
             parts = -(-batch // min(rows, batch))
             return self._rows_task([first], min(batch, first.assigned + -(-batch // parts)))
@@ -261,6 +265,7 @@ class RowScheduler:
             step.spans[lo] = Span(-1, 0, lo, hi, target.slot, target.batch, target.layout)
             return 0
         step.spans[lo] = Span(task.id, number, 0, target.rows)
+        self._scattered = step.rows.shape not in self._layouts
         return 1
 
     def _batch_made(self, task: MakeBatch, step: InFlightStep, result: BatchMade) -> int:

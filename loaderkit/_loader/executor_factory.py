@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from loaderkit._base.system.file_identity import Files
+from loaderkit._base.system.heap import keep_freed_memory
 from loaderkit._base.system.resources import available_memory
 from loaderkit._engine.worker_tuner import WorkerTuner
 from loaderkit._runtime.executors.executor import Executor
@@ -238,6 +239,7 @@ class LoaderExecutorFactory:
 
     def make(self, program: Program) -> Executor:
         """A new executor for it."""
+        keep_freed_memory()
         feeder = feeder_of(self._settings)
         bare = self._bare if self._bare is not None and self._bare.usable else None
         executor = make_executor(self._settings, program, feeder=feeder, recruiter=self._recruiter, bare=bare)

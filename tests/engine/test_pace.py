@@ -125,6 +125,18 @@ def test_bulk_reads_in_flight_need_tasks_ahead():
         assert alone.rows_ahead(rows) // 2 >= (tasks - 1) * rows
 
 
+@given(st.integers(1, 9), st.floats(1e-7, 1), st.integers(1, 512))
+def test_each_worker_has_a_batch_of_its_own_only_where_as_many_are_begun(workers, row_work, batch):
+    """Else some of them would wait; and the first batch is made by all, as it is waited for."""
+    pace = Pace(workers=workers, task_rows=None)
+    assert not pace.each_its_batch(batch)
+    pace.saw(rows=10, seconds=10 * row_work)
+    if pace.each_its_batch(batch):
+        assert pace.rows_ahead(batch) // batch >= workers
+    else:
+        assert batch * row_work > TASK_SECONDS
+
+
 @given(st.integers(0, 3), st.booleans(), st.floats(1e-7, 1), st.floats(0, 1), st.integers(1, 512))
 def test_waiting_is_no_work_but_makes_no_endless_tasks(workers, in_bulk, row_work, row_wait, batch):
     """A task has the rows for its work, at most those that last for 8 times as long, or a few of a bulk read."""

@@ -8,6 +8,7 @@ from engine_values import batch_made, nothing, rows_read
 from engine_world import World
 
 from loaderkit._engine.in_flight_step import TRANSITIONS, InFlightStep, StepEvent, StepState
+from loaderkit._engine.pace import TASK_SECONDS
 from loaderkit._engine.task import MakeBatch, ReadRows, Ready, RowsPart, Task, TaskResult
 from loaderkit._order.facts import Failure
 
@@ -194,3 +195,17 @@ def test_a_settled_step_takes_no_more_rows_and_no_second_outcome():
     with pytest.raises(RuntimeError, match="expected no further event"):
         step.assign(4)
     assert step.outcome == Failure("bad") and step.tasks_out == 1
+
+
+@pytest.mark.parametrize("layout", [None, RowLayout()])
+def test_rows_that_have_no_place_are_read_by_the_worker_that_makes_their_batch(layout):
+    """Bytes and ragged rows aren't sent from one worker to another once it is known that they would be."""
+    world = World(arena=True, reserves=False, workers=2)
+    scheduler = GridSpec(rows=8, last_rows=8, steps=8).scheduler(world.context)
+    first = [scheduler.next_task(), scheduler.next_task()]
+    assert [target.rows for task in first for target in task.targets] == [4, 4]  # the first batch comes early
+    for task in first:
+        made = rows_read(RowsPart(4), layout=layout, seconds=4 * TASK_SECONDS / 6)
+        world.outputs.arrived(task.id, None, uses=scheduler.done(task, made))
+    assert isinstance(scheduler.next_task(), MakeBatch)
+    assert [target.whole for target in scheduler.next_task().targets] == [layout is None]

@@ -8,11 +8,11 @@ elements and sources are pickled with `reduce_array`.
 import copyreg
 import pickle
 from collections.abc import Callable
-from io import BytesIO
 from typing import Any
 
 import numpy as np
 
+Buffer = bytes | bytearray | memoryview
 _Reduce = Callable[[Any], Any]
 _OWN = ("__reduce__", "__reduce_ex__", "__setstate__")
 
@@ -38,22 +38,30 @@ def reduce_array(array: np.ndarray) -> Any:
     return _cast, (array.astype(dtype.newbyteorder("=")), dtype)
 
 
-def plain_pickle(content: Any, buffer_callback: Callable[[pickle.PickleBuffer], Any] | None = None) -> bytes:
-    """The pickle of `content` by pickle's own Pickler, in C, with `reduce_array` for arrays.
+class _Parts(list[Buffer]):
+    """What a pickler writes: large bytes of the content itself, which aren't copied, and frames of all else."""
+
+    write = list.append
+
+
+def plain_pickle(
+    content: Any, buffer_callback: Callable[[pickle.PickleBuffer], Any] | None = None
+) -> list[Buffer]:
+    """The pickle of `content` by pickle's own Pickler, in C, with `reduce_array` for arrays; in parts.
 
     Args:
-        content: what is pickled.
+        content: what is pickled; its large bytes are parts themselves.
         buffer_callback: as pickle's: takes the buffers that are sent out of band.
 
     >>> swapped = np.arange(4, dtype=">i4")[::2]
-    >>> pickle.loads(plain_pickle(swapped)).dtype.isnative
+    >>> pickle.loads(b"".join(plain_pickle(swapped))).dtype.isnative
     False
     """
-    out = BytesIO()
-    pickler = pickle.Pickler(out, protocol=5, buffer_callback=buffer_callback)
+    parts = _Parts()
+    pickler = pickle.Pickler(parts, protocol=5, buffer_callback=buffer_callback)
     pickler.dispatch_table = _REDUCERS
     pickler.dump(content)
-    return out.getvalue()
+    return parts
 
 
 class _Reducers(dict[type, _Reduce]):

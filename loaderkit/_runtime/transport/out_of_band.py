@@ -12,7 +12,7 @@ import struct
 from typing import Any
 from zlib import crc32
 
-from loaderkit._base.system.byte_order import plain_pickle
+from loaderkit._base.system.byte_order import Buffer, plain_pickle
 from loaderkit.errors import ChecksumError
 
 from .pickling import Packer
@@ -45,9 +45,10 @@ class OutOfBandPickle:
     def __init__(self, content: Any, packer: Packer, *, verify: bool = False) -> None:
         self._verify = verify
         self._pickle, buffers = _pickled(content, packer)
+        self._pickle_nbytes = sum(map(len, self._pickle))
         self._raws = [buffer.raw() for buffer in buffers]
         self._table: list[tuple[int, int]] = []
-        end = _HEAD.size + _ENTRY.size * len(self._raws) + len(self._pickle)
+        end = _HEAD.size + _ENTRY.size * len(self._raws) + self._pickle_nbytes
         for raw in self._raws:
             offset = -(-end // _ALIGNMENT) * _ALIGNMENT
             self._table.append((offset, raw.nbytes))
@@ -60,11 +61,13 @@ class OutOfBandPickle:
         for entry in self._table:
             _ENTRY.pack_into(room, place, *entry)
             place += _ENTRY.size
-        room[place : place + len(self._pickle)] = self._pickle
+        for part in self._pickle:
+            room[place : place + len(part)] = part
+            place += len(part)
         for (offset, length), raw in zip(self._table, self._raws, strict=True):
             room[offset : offset + length] = raw
         checksum = 1 + crc32(room[_HEAD.size : self.nbytes]) if self._verify else 0
-        _HEAD.pack_into(room, 0, len(self._raws), len(self._pickle), self.nbytes, checksum)
+        _HEAD.pack_into(room, 0, len(self._raws), self._pickle_nbytes, self.nbytes, checksum)
 
 
 def unpack(room: memoryview) -> Any:
@@ -84,7 +87,7 @@ def unpack(room: memoryview) -> Any:
     return pickle.loads(room[place : place + length], buffers=[room[o : o + n] for o, n in table])
 
 
-def _pickled(content: Any, packer: Packer) -> tuple[bytes, list[pickle.PickleBuffer]]:
+def _pickled(content: Any, packer: Packer) -> tuple[list[Buffer], list[pickle.PickleBuffer]]:
     buffers: list[pickle.PickleBuffer] = []
 
     def stays_inside(buffer: pickle.PickleBuffer) -> bool:
@@ -99,4 +102,4 @@ def _pickled(content: Any, packer: Packer) -> tuple[bytes, list[pickle.PickleBuf
     except Exception:  # noqa: BLE001 - the user's reduce may raise anything
         # Classes of the user's script are sent by value, or by number; an error here is final.
         buffers.clear()
-        return packer.dumps(content, stays_inside), buffers
+        return [packer.dumps(content, stays_inside)], buffers

@@ -26,6 +26,7 @@ import numpy as np
 
 from loaderkit._base.notes import annotate, text_of
 from loaderkit._base.system.file_identity import check_files
+from loaderkit._base.system.heap import keep_freed_memory
 from loaderkit._base.system.limits import is_of_limits, with_limits
 from loaderkit._base.system.numerics import numerics
 from loaderkit._base.system.platform import open_process
@@ -257,6 +258,7 @@ class _Worker:
                 program: Program = pickle.loads(body)
             check_files(program.files)
             program.arithmetic.apply()  # imports may have changed it
+            keep_freed_memory()
             self._packer = Packer(all_classes())
             self._verify = program.verify
             self._runner = TaskRunner(program, self, self._meter)

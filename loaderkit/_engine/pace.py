@@ -167,10 +167,10 @@ class Pace:
         return -(-rows // self._streams)
 
     def each_its_batch(self, batch: int) -> bool:
-        """Whether so much is begun that each worker can make whole batches of `batch` rows."""
+        """Whether so much is begun that each worker of this machine, and there is no other, can make whole batches."""
         crew = self._crew
-        known = self._task_rows is None and crew.row_seconds is not None
-        return known and batch * (crew.workers + crew.elsewhere) <= self.rows_ahead(batch)
+        known = self._task_rows is None and crew.row_seconds is not None and not crew.elsewhere
+        return known and batch * crew.workers <= self.rows_ahead(batch)
 
     def least_ahead(self, rows: int) -> int:
         """Rows that all workers have at once, in tasks of `rows`, so that none waits for its next message."""

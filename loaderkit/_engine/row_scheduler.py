@@ -76,8 +76,7 @@ class RowScheduler:
         self._to_assign: deque[InFlightStep] = deque()  # those of them that are open, in order
         self._to_finish: deque[InFlightStep] = deque()
         self._layouts: dict[int, Layout] = {}  # by the shape of a step's rows
-        # Rows that can't be written in place, as bytes, would be sent to the worker that makes the batch of them.
-        self._scattered = False
+        self._gathered = False  # whether a batch was made of rows that other tasks had read
         self._work: dict[int, list[InFlightStep]] = {}  # task id -> the step of each of its targets
         # Batches that were handed out in one go with the one before them: not counted so yet.
         self._following = 0
@@ -92,7 +91,7 @@ class RowScheduler:
         first = self._to_assign[0]
         batch = first.rows.rows
         rows = self._reserve.task_rows(batch)
-        if self._scattered and self._context.pace.each_its_batch(batch):
+        if self._would_be_sent(first) and self._context.pace.each_its_batch(batch):
             rows = max(rows, batch)
         if first.rows.steps == 1 and (first.assigned or rows < 2 * batch):
             parts = -(-batch // min(rows, batch))
@@ -103,6 +102,11 @@ class RowScheduler:
             steps.append(self._to_assign[len(steps)])
             wanted -= steps[-1].rows.steps
         return self._rows_task(steps, first.total)
+
+    def _would_be_sent(self, step: InFlightStep) -> bool:
+        """Whether rows have no place, as bytes have none: they would be sent to the worker that makes their batch."""
+        placed = self._slots is not None and step.rows.shape in self._layouts
+        return self._gathered and self._context.reserves and not placed
 
     def _at_once(self) -> int:
         """Steps of the plan to open as one in-flight step: as many as make a task, where batches have no own slots."""
@@ -265,11 +269,11 @@ class RowScheduler:
             step.spans[lo] = Span(-1, 0, lo, hi, target.slot, target.batch, target.layout)
             return 0
         step.spans[lo] = Span(task.id, number, 0, target.rows)
-        self._scattered = step.rows.shape not in self._layouts
         return 1
 
     def _batch_made(self, task: MakeBatch, step: InFlightStep, result: BatchMade) -> int:
         self._learn(result, len(task.indices), step)
+        self._gathered = True
         step.tasks_out -= 1
         for span in task.inputs:
             if span.slot is None:

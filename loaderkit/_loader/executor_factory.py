@@ -103,6 +103,7 @@ def make_executor(
     True
     >>> executor.shut_down()
     """
+    keep_freed_memory()
     if settings.worker_count == 0:
         return InlineExecutor(program, task_rows=settings.task_rows, feeder=feeder)
     try:
@@ -239,7 +240,6 @@ class LoaderExecutorFactory:
 
     def make(self, program: Program) -> Executor:
         """A new executor for it."""
-        keep_freed_memory()
         feeder = feeder_of(self._settings)
         bare = self._bare if self._bare is not None and self._bare.usable else None
         executor = make_executor(self._settings, program, feeder=feeder, recruiter=self._recruiter, bare=bare)

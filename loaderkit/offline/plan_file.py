@@ -13,8 +13,7 @@ blocks lie beside it, where a cluster makes them.
 import json
 import os
 import struct
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -26,7 +25,7 @@ from loaderkit._base.system.waited_lock import locked_folder
 from loaderkit._base.system.whole_file import naming
 from loaderkit._order.packing.block import FRAME_WORDS, Frame, UInt32Array, body_words
 from loaderkit.errors import DataFormatError
-from loaderkit.sources.packed.pack_plan import ADVICE, ALGORITHM, ALGORITHMS, PlanSettings, digest_of_plan
+from loaderkit.sources.packed.pack_plan import ADVICE, PlanSettings, digest_of_plan
 
 from .plan_jobs import remove_runs
 
@@ -37,18 +36,18 @@ _HEAD = struct.Struct("<8sQ")
 _END = struct.Struct("<32sQ16x8s")
 _NAME = "plan"  # of the file in the folder PATH.partial
 
-# Gives the words of each block from that number on.
-BlocksFrom = Callable[[int], Iterable[UInt32Array]]
+# Gives the words of each block of a plan with these settings, from that number on.
+BlocksFrom = Callable[[PlanSettings, int], Iterable[UInt32Array]]
 
 
 def write_plan(
-    path: str, settings: PlanSettings, blocks_from: BlocksFrom, done: Callable[[int], None]
+    path: str, known: Sequence[PlanSettings], blocks_from: BlocksFrom, done: Callable[[int], None]
 ) -> None:
     """Writes a plan file, from where an earlier process was killed if one was; nothing where there is a file.
 
     Args:
         path: absolute, of the file. Another process that writes it is waited for.
-        settings: of the plan.
+        known: the settings of a new plan, and others of which a begun one may be.
         blocks_from: makes the blocks.
         done: called with the number of blocks that were added, first with those found.
     """
@@ -60,9 +59,9 @@ def write_plan(
         with above_standard():
             file = os.fdopen(os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+b")
         with naming(path), file:  # closing the file writes, too
-            frames = _good_frames(name, file, settings)
+            settings, frames = _good_frames(name, file, known)
             done(len(frames))
-            for words in blocks_from(len(frames)):
+            for words in blocks_from(settings, len(frames)):
                 file.write(words.data)
                 frames.append(words[:FRAME_WORDS].tobytes())
                 done(1)
@@ -75,11 +74,15 @@ def write_plan(
         remove_runs(partial)
 
 
-def _good_frames(name: str, file: BinaryIO, settings: PlanSettings) -> list[bytes]:
-    """The frames of the blocks that are whole; what is behind them is cut off."""
-    head = _encoded_head(settings)
+def _good_frames(
+    name: str, file: BinaryIO, known: Sequence[PlanSettings]
+) -> tuple[PlanSettings, list[bytes]]:
+    """The settings of the plan, and the frames of the blocks that are whole; what is behind them is cut off."""
+    heads = {_encoded_head(settings): settings for settings in known}
+    head = next(iter(heads))
     size = os.fstat(file.fileno()).st_size
-    if (found := file.read(len(head))) != head:  # new, or of other settings
+    found = file.read(len(head))
+    if found not in heads:  # new, or of other settings
         if not MAGIC.startswith(found[: len(MAGIC)]):
             raise FileExistsError(
                 f"{name}: expected an unfinished plan, got another file; move it away or delete it"
@@ -87,7 +90,9 @@ def _good_frames(name: str, file: BinaryIO, settings: PlanSettings) -> list[byte
         file.seek(0)
         file.truncate()
         file.write(head)
-        return []
+        file.flush()  # a run may be killed before its first block, and hosts of a cluster make blocks before that
+        return known[0], []
+    settings = heads[found]
     frames: list[bytes] = []
     end = len(head)
     while len(frames) < settings.blocks and end + _FRAME_BYTES <= size:
@@ -102,7 +107,7 @@ def _good_frames(name: str, file: BinaryIO, settings: PlanSettings) -> list[byte
         end += _FRAME_BYTES + nbytes
     file.seek(end)
     file.truncate()
-    return frames
+    return settings, frames
 
 
 def _encoded_head(settings: PlanSettings) -> bytes:
@@ -111,45 +116,29 @@ def _encoded_head(settings: PlanSettings) -> bytes:
     return head + b" " * (-len(head) % _ALIGNMENT)
 
 
-def algorithm_of(path: str) -> int:
-    """The algorithm of the plan that is there, whole or begun; the newest where none can be read."""
-    for name in (path, os.path.join(f"{path}.partial", _NAME)):
-        with suppress(OSError, TypeError, ValueError), above_standard(), open(name, "rb") as file:
-            if (found := (_settings_in(file) or {}).get("algorithm")) in ALGORITHMS:
-                return int(found)
-    return ALGORITHM
-
-
-def _settings_in(file: BinaryIO) -> dict[str, Any] | None:
-    """The JSON in the head of a plan file, read up to its end; None of another file, an error where it is damaged."""
-    magic, nbytes = _HEAD.unpack(file.read(_HEAD.size).ljust(_HEAD.size))
-    if magic != MAGIC or nbytes > os.fstat(file.fileno()).st_size:
-        return None
-    return dict(json.loads(file.read(nbytes)))
-
-
-def open_plan(path: str, settings: PlanSettings) -> tuple[UInt32Array, bytes]:
-    """The words of all blocks, mapped and read-only, and their frames, which have the digest of each block.
+def open_plan(path: str, known: Sequence[PlanSettings]) -> tuple[PlanSettings, UInt32Array, bytes]:
+    """The settings, the words of all blocks, mapped and read-only, and their frames, which have each block's digest.
 
     Args:
         path: of a plan file. FileNotFoundError where there is none, DataFormatError where it is another file or was
             truncated, ChecksumError where its head or end was damaged.
-        settings: that it must have; ValueError naming those that differ.
+        known: settings of which it must have some; ValueError naming what differs from the first.
     """
     size = os.path.getsize(path)
     with above_standard(), open(path, "rb") as file:
-        try:
-            found = _settings_in(file)
-        except (TypeError, ValueError):
-            raise damaged(path, 0, file.tell(), ADVICE) from None
-        if found is None:
+        magic, nbytes = _HEAD.unpack(file.read(_HEAD.size).ljust(_HEAD.size))
+        if magic != MAGIC or nbytes > size:
             raise _no_plan(path, "another file")
-        behind = file.tell()
+        try:
+            found = json.loads(file.read(nbytes))
+        except ValueError:
+            raise damaged(path, 0, _HEAD.size + nbytes, ADVICE) from None
+        settings = next((each for each in known if each.algorithm == found.get("algorithm")), known[0])
         file.seek(max(0, size - _END.size))
         digest, blocks, magic = _END.unpack(file.read(_END.size).ljust(_END.size))
         begin = size - _END.size - _FRAME_BYTES * blocks
         head = len(_encoded_head(settings))
-        if magic != MAGIC or begin < behind:
+        if magic != MAGIC or begin < _HEAD.size + nbytes:
             raise _no_plan(path, f"{size} bytes without its end")
         file.seek(begin)
         frames = file.read(_FRAME_BYTES * blocks)
@@ -158,7 +147,7 @@ def open_plan(path: str, settings: PlanSettings) -> tuple[UInt32Array, bytes]:
             raise damaged(path, place[0], place[1], ADVICE)
         _check_settings(path, found, settings.as_json())
         words = np.memmap(file, np.dtype("<u4"), mode="r", offset=head, shape=((begin - head) // 4,))
-    return words, frames
+    return settings, words, frames
 
 
 def _check_settings(path: str, found: dict[str, Any], expected: dict[str, Any]) -> None:

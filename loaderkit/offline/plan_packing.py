@@ -50,7 +50,7 @@ from loaderkit.sources.packed.pack_plan import ALGORITHM, PackPlan, PlanSettings
 from loaderkit.sources.shared_arrays import SharedColumns
 
 from .array_file import open_array
-from .plan_file import algorithm_of, open_plan, write_plan
+from .plan_file import open_plan, write_plan
 from .plan_jobs import blocks_of_cluster
 
 # Starting worker processes takes as long as planning about 500,000 documents.
@@ -125,8 +125,8 @@ def plan_packing(
             takes the CPUs that this process may use.
         cluster: `lk.interop.ray.Tasks(...)`: its hosts plan in place of processes here, which all see `path`, and the
             file of lengths; a run may move between it and this machine. ClusterError names the host that fails.
-        algorithm: None is that of the file that is there, else 2. 1 makes the rows of earlier versions, for a run whose
-            plan was in memory: with the seed of a shuffle, its first epoch read a plan of one block unshuffled.
+        algorithm: None is that of the file that is there, whole or begun, else 2. 1 makes the rows of earlier versions,
+            for a run whose plan was in memory, or whose file is gone.
 
     A million documents take about a second on one core, and a file of 6 bytes a document.
 
@@ -176,9 +176,7 @@ def plan_packing(
         if file is not None and epochs is not None:
             os.makedirs(file, exist_ok=True)
             name = os.path.join(file, _name_of(epoch, one.settings))
-        if name is not None and algorithm is None:
-            one = replace(one, settings=replace(one.settings, algorithm=algorithm_of(name)))
-        made.append(_planned(one, name, worker_count, cluster))
+        made.append(_planned(one, name, worker_count, cluster, any_algorithm=algorithm is None))
         made[-1].measured_source = measured
     return made[0] if epochs is None else EpochPlans(made)
 
@@ -231,19 +229,27 @@ def _excluded_keys(given: Any, documents: int, measured: dict[str, Any] | None) 
 
 
 def _planned(
-    plans: BlockPlans, path: str | None, worker_count: int | None, cluster: Cluster | None
+    plans: BlockPlans,
+    path: str | None,
+    worker_count: int | None,
+    cluster: Cluster | None,
+    *,
+    any_algorithm: bool,
 ) -> PackPlan:
     settings = plans.settings
+    # A file keeps its algorithm.
+    earlier = [replace(settings, algorithm=known) for known in range(1, ALGORITHM) if any_algorithm]
 
-    def blocks_from(first: int) -> Iterable[UInt32Array]:
+    def blocks_from(settings: PlanSettings, first: int) -> Iterable[UInt32Array]:
+        blocks = replace(plans, settings=settings)
         if cluster is not None:
-            return blocks_of_cluster(plans, settings, f"{path}.partial", cluster, first)
-        return _read_all(replace(plans, first=first), worker_count)
+            return blocks_of_cluster(blocks, settings, f"{path}.partial", cluster, first)
+        return _read_all(replace(blocks, first=first), worker_count)
 
     if path is None:
         blocks: list[UInt32Array] = []
         with progress_bar("blocks", settings.blocks) as advance:
-            for words in blocks_from(0):
+            for words in blocks_from(settings, 0):
                 blocks.append(words)
                 advance(1)
         words = np.concatenate(blocks)
@@ -252,8 +258,8 @@ def _planned(
     else:
         if not os.path.exists(path):
             with progress_bar("blocks", settings.blocks) as advance:
-                write_plan(path, settings, blocks_from, advance)
-        plan = PackPlan(settings, *open_plan(path, settings), plans.lengths, plans.order, path)
+                write_plan(path, [settings, *earlier], blocks_from, advance)
+        plan = PackPlan(*open_plan(path, [settings, *earlier]), plans.lengths, plans.order, path)
     if not len(plan):
         raise ValueError(
             f"lengths: expected a document with tokens for a row, got {plan.empty_documents} empty and "

@@ -199,13 +199,18 @@ def test_a_settled_step_takes_no_more_rows_and_no_second_outcome():
 
 @pytest.mark.parametrize("layout", [None, RowLayout()])
 def test_rows_that_have_no_place_are_read_by_the_worker_that_makes_their_batch(layout):
-    """Bytes and ragged rows aren't sent from one worker to another once it is known that they would be."""
-    world = World(arena=True, reserves=False, workers=2)
+    """Bytes and ragged rows aren't sent from one worker to another; what rows look like is known of the first batch."""
+    world = World(arena=True, workers=2)
     scheduler = GridSpec(rows=8, last_rows=8, steps=8).scheduler(world.context)
+
+    def done(task, result):
+        world.outputs.arrived(task.id, None, uses=scheduler.done(task, result))
+
     first = [scheduler.next_task(), scheduler.next_task()]
     assert [target.rows for task in first for target in task.targets] == [4, 4]  # the first batch comes early
     for task in first:
-        made = rows_read(RowsPart(4), layout=layout, seconds=4 * TASK_SECONDS / 6)
-        world.outputs.arrived(task.id, None, uses=scheduler.done(task, made))
-    assert isinstance(scheduler.next_task(), MakeBatch)
-    assert [target.whole for target in scheduler.next_task().targets] == [layout is None]
+        done(task, rows_read(RowsPart(4), seconds=4 * TASK_SECONDS / 6))
+    gathering = scheduler.next_task()
+    assert isinstance(gathering, MakeBatch)
+    done(gathering, batch_made(layout=layout))
+    assert [scheduler.next_task().targets[0].whole for _ in range(2)] == [layout is None] * 2

@@ -220,7 +220,7 @@ def test_a_worker_that_may_map_no_memory_names_the_limit_and_no_record():
 
 def scanned(folder: Path, limit: str, kind: str, values: list[int]) -> list[str]:
     """What came of each value; an error names the limit, nothing is left open, and afterwards all works."""
-    # A script has its time: of processes one value each, of what starts at once several together.
+    # A script has a limit of time: of processes one value each, of threads several.
     at_once = 1 if kind.startswith("process") else 20
     groups = [values[begin : begin + at_once] for begin in range(0, len(values), at_once)]
     said = "".join(run(folder, SCAN, limit, kind, *group) for group in groups)

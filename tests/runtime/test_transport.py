@@ -41,6 +41,7 @@ from loaderkit._runtime.memory.batch_layout import ALIGNMENT, BatchLayout
 from loaderkit._runtime.transport import wire
 from loaderkit._runtime.transport.out_of_band import OutOfBandPickle, unpack
 from loaderkit._runtime.transport.pickling import Packer
+from loaderkit.errors import ChecksumError
 from loaderkit.transforms.stack import RowSpec
 
 Point = namedtuple("Point", "x y")
@@ -249,6 +250,24 @@ def test_a_parcel_gives_back_what_was_put_in(array, large_enough_to_lie_beside):
         back = unpack(memoryview(room))
         assert same(back["x"], content)
         assert same(back["again"][0], content)
+
+
+@pytest.mark.parametrize("by_value", [False, True])
+def test_bytes_of_any_size_come_back(by_value):
+    """Those that the pickler writes on their own, those in its frames, and both between; a changed one is noticed."""
+    sizes = [0, 1, 65_535, 65_536, 200_000]
+    content = [kind(b"\xc3\xa9" * (size // 2)) for size in sizes for kind in (bytes, bytearray, bytes.decode)]
+    content += [content[-3], np.arange(5_000), {"small": 1, "large": content[-2]}]
+    packed = OutOfBandPickle([content, (lambda: 7) if by_value else None], Packer(), verify=True)
+    room = bytearray(packed.nbytes)
+    packed.write(memoryview(room))
+    back, function = unpack(memoryview(room))
+    assert all(type(one) is type(other) for one, other in zip(back, content, strict=True))
+    assert all(np.array_equal(one, other) for one, other in zip(back, content))
+    assert (function is not None and function() == 7) == by_value
+    room[-300_000] ^= 1
+    with pytest.raises(ChecksumError):
+        unpack(memoryview(room))
 
 
 FOREIGN = {

@@ -23,6 +23,7 @@ def calls(open_calls: Callable[[Contender, Size], Opened]) -> Callable[[Contende
 
     def measure(contender: Contender, size: Size) -> Metrics:
         with open_calls(contender, size) as given:
+            next(given)  # workers have started
             _taken(given, size.seconds / 2)
             cpu = cpu_seconds()
             records, seconds = _taken(given, size.seconds)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-Buffer = bytes | bytearray | memoryview
+Part = bytes | bytearray
 _Reduce = Callable[[Any], Any]
 _OWN = ("__reduce__", "__reduce_ex__", "__setstate__")
 
@@ -38,23 +38,21 @@ def reduce_array(array: np.ndarray) -> Any:
     return _cast, (array.astype(dtype.newbyteorder("=")), dtype)
 
 
-class _Parts(list[Buffer]):
-    """What a pickler writes: large bytes of the content itself, which aren't copied, and frames of all else."""
+class _Parts(list[Part]):
+    """What a pickler writes: large bytes and bytearrays of the content themselves, and frames of all else."""
 
     write = list.append
 
 
-def plain_pickle(
-    content: Any, buffer_callback: Callable[[pickle.PickleBuffer], Any] | None = None
-) -> list[Buffer]:
+def plain_pickle(content: Any, buffer_callback: Callable[[pickle.PickleBuffer], Any]) -> list[Part]:
     """The pickle of `content` by pickle's own Pickler, in C, with `reduce_array` for arrays; in parts.
 
     Args:
-        content: what is pickled; its large bytes are parts themselves.
-        buffer_callback: as pickle's: takes the buffers that are sent out of band.
+        content: what is pickled; its large bytes are parts themselves, and aren't copied.
+        buffer_callback: as pickle's: takes the buffers that are sent out of band, all large ones among them.
 
     >>> swapped = np.arange(4, dtype=">i4")[::2]
-    >>> pickle.loads(b"".join(plain_pickle(swapped))).dtype.isnative
+    >>> pickle.loads(b"".join(plain_pickle(swapped, lambda buffer: True))).dtype.isnative
     False
     """
     parts = _Parts()

@@ -12,7 +12,7 @@ import struct
 from typing import Any
 from zlib import crc32
 
-from loaderkit._base.system.byte_order import Buffer, plain_pickle
+from loaderkit._base.system.byte_order import Part, plain_pickle
 from loaderkit.errors import ChecksumError
 
 from .pickling import Packer
@@ -87,7 +87,7 @@ def unpack(room: memoryview) -> Any:
     return pickle.loads(room[place : place + length], buffers=[room[o : o + n] for o, n in table])
 
 
-def _pickled(content: Any, packer: Packer) -> tuple[list[Buffer], list[pickle.PickleBuffer]]:
+def _pickled(content: Any, packer: Packer) -> tuple[list[Part], list[pickle.PickleBuffer]]:
     buffers: list[pickle.PickleBuffer] = []
 
     def stays_inside(buffer: pickle.PickleBuffer) -> bool:

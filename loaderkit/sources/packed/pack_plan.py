@@ -28,11 +28,9 @@ from loaderkit.samplers.optional import indices_of, within
 from loaderkit.samplers.protocol import Sampler, record_keys_of
 from loaderkit.sources.shared_arrays import SharedColumns
 
-ALGORITHM = 2  # another one for a change of the planners that changes a byte
-ALGORITHMS = (
-    1,
-    ALGORITHM,
-)  # 1 took the key of a block's rows from seed and number alone, as a shuffle does of an epoch
+ALGORITHM = (
+    2  # another one for a change of the planners that changes a byte; earlier ones can still be asked for
+)
 _ROWS = 1 << 63  # no epoch is as large
 ADVICE = "delete it to plan again"
 
@@ -50,7 +48,7 @@ class PlanSettings:
         lengths: digests of the lengths of each feature.
         order: digest of the order's fingerprint; None for the order of the lengths.
         excluded: number of the documents that are left out, how many of these have tokens, and a digest of their keys.
-        algorithm: which one of ALGORITHMS.
+        algorithm: 1 to ALGORITHM.
     """
 
     documents: int
@@ -69,7 +67,7 @@ class PlanSettings:
         return -(-self.documents // self.block)
 
     def key_of(self, number: int) -> int:
-        """The key of the order of a block's rows; a shuffle with the same seed has others."""
+        """The key of the order of a block's rows; no shuffle has it, while that of algorithm 1 was one of a shuffle."""
         return fold(self.seed, number) if self.algorithm == 1 else fold(self.seed, _ROWS, number)
 
     def as_json(self) -> dict[str, Any]:

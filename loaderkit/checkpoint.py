@@ -35,7 +35,13 @@ class CheckpointHandler(ocp.AsyncCheckpointHandler):  # type: ignore[misc]  # or
     async def async_save(
         self, directory: Path, item: StatefulIterator | None = None, args: CheckpointSave | None = None
     ) -> list[ocp.future.Future]:
-        """Takes the state now; the returned future writes it into `directory`, which is being created."""
+        """Takes the state now; the returned future writes it.
+
+        Args:
+            directory: where it is written; it is being created.
+            item: the iterator; or
+            args: what has it.
+        """
         state = _saved(item, args).item.get_state()
 
         async def commit() -> None:
@@ -48,13 +54,25 @@ class CheckpointHandler(ocp.AsyncCheckpointHandler):  # type: ignore[misc]  # or
     def save(
         self, directory: Path, item: StatefulIterator | None = None, args: CheckpointSave | None = None
     ) -> None:
-        """Writes the state into `directory`, which exists, before returning."""
+        """Writes the state before returning.
+
+        Args:
+            directory: where it is written; it exists.
+            item: the iterator; or
+            args: what has it.
+        """
         write_document(directory, _saved(item, args).item.get_state())
 
     def restore(
         self, directory: Path, item: StatefulIterator | None = None, args: CheckpointRestore | None = None
     ) -> Any:
-        """Sets the iterator to the saved state and returns it; without an iterator returns the state as bytes."""
+        """Sets the iterator to the saved state and returns it; without an iterator returns the state as bytes.
+
+        Args:
+            directory: where the state was written.
+            item: the iterator; or
+            args: what has it, and the fields that may differ.
+        """
         restored = args if args is not None else CheckpointRestore(item)
         if restored.item is None:
             return read_state(directory)
@@ -67,7 +85,8 @@ class CheckpointHandler(ocp.AsyncCheckpointHandler):  # type: ignore[misc]  # or
 class CheckpointSave(ocp.args.CheckpointArgs):  # type: ignore[misc]  # orbax ships no types
     """Saves the position of `item`, the iterator of a loader: `dataset=lk.CheckpointSave(iterator)`.
 
-    item: from `iter(loader)`. TypeError for an object without `get_state`, such as the loader itself.
+    Args:
+        item: from `iter(loader)`. TypeError for an object without `get_state`, such as the loader itself.
 
     >>> import loaderkit as lk
     >>> it = iter(lk.load([1, 2]))
@@ -86,8 +105,9 @@ class CheckpointSave(ocp.args.CheckpointArgs):  # type: ignore[misc]  # orbax sh
 class CheckpointRestore(ocp.args.CheckpointArgs):  # type: ignore[misc]  # orbax ships no types
     """Sets `item`, the iterator of a loader, to the saved position and starts its prefetch.
 
-    item: from `iter(loader)`; None returns the saved state as bytes, for `iterator.set_state`.
-    allow: names of state fields that may differ, as in `iterator.set_state`, such as {"global_batch_size"}.
+    Args:
+        item: from `iter(loader)`; None returns the saved state as bytes, for `iterator.set_state`.
+        allow: names of state fields that may differ, as in `iterator.set_state`, such as {"global_batch_size"}.
 
     >>> import loaderkit as lk
     >>> lk.CheckpointRestore(iter(lk.load([1, 2])), allow={"source"}).allow

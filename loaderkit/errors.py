@@ -132,7 +132,8 @@ class DataFormatError(LoaderkitError, OSError):
 class StorageError(LoaderkitError, OSError):
     """Bytes couldn't be read from a server or a disk, after the retries: the object, the range and the cause are named.
 
-    `refused` is True where the server refused to give them, False where it failed or couldn't be reached.
+    Attributes:
+        refused: True where the server refused to give them, False where it failed or couldn't be reached.
 
     >>> issubclass(StorageError, OSError)
     True
@@ -144,8 +145,10 @@ class StorageError(LoaderkitError, OSError):
 class WorkerError(LoaderkitError, RuntimeError):
     """A worker can't be started, or workers keep dying: exit code and records are named.
 
-    `indices` and `record_keys` are those at which workers were lost, as far as known; usually those of one record. For
-    a record that was read instead of a bad one, they are the index of the lost row and the key of the record read.
+    Attributes:
+        indices: at which workers were lost, as far as known; usually that of one record. For a record that was read
+            instead of a bad one it is the index of the lost row.
+        record_keys: of the records that were read at these indices.
 
     >>> raise WorkerError("3 workers were lost at the same work, the last with exit code 1 at index 3")
     Traceback (most recent call last):
@@ -194,7 +197,10 @@ class ArenaMemoryError(LoaderkitError, MemoryError):
 class PurityError(LoaderkitError, AssertionError):
     """`loaderkit.testing` found an operation with a result that depends on more than its arguments.
 
-    operation: its label, or "data_source". leaf: the path of the leaf that differs, "" for the element itself.
+    Args:
+        message: what was found.
+        operation: its label, or "data_source".
+        leaf: the path of the leaf that differs, "" for the element itself.
 
     >>> PurityError("it reads a clock", operation="operations[0] Map(now)", leaf="['time']").leaf
     "['time']"
@@ -208,7 +214,9 @@ class PurityError(LoaderkitError, AssertionError):
 class ConformanceError(LoaderkitError, AssertionError):
     """`loaderkit.testing` found a source, a sampler or an operation that breaks a rule that loaderkit relies on.
 
-    check: the name of the check that failed, as `skip=` of the same function takes it.
+    Args:
+        message: what was found.
+        check: the name of the check that failed, as `skip=` of the same function takes it.
 
     >>> ConformanceError("Pictures: expected ..., got ...", check="read again").check
     'read again'

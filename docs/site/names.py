@@ -5,6 +5,7 @@ import importlib
 import importlib.util
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 from loaderkit._base import lazy_package
 
@@ -22,12 +23,14 @@ class PublicName:
         others: longer ones, such as "loaderkit.samplers.IndexSampler".
         page: the module on whose page it stands.
         defined: the file's module, and the name in it.
+        since: the first release that has it, None where none has.
     """
 
     shown: str
     others: tuple[str, ...]
     page: str
     defined: str
+    since: str | None
 
 
 def modules() -> list[str]:
@@ -64,6 +67,21 @@ def names_of(module: str) -> dict[str, str]:
     return found
 
 
+def released() -> dict[str, str]:
+    """The names of each release, by the path that they have now, and the first release that has each.
+
+    >>> released()["loaderkit.DataLoader"]
+    '0.1.0'
+    """
+    found, release = {}, ""
+    for line in (Path(__file__).parent / "released.txt").read_text().splitlines():
+        if line.startswith("loaderkit."):
+            found[line] = release
+        else:
+            release = line
+    return found
+
+
 def _in_file(text: str) -> list[str]:
     body = ast.parse(text).body
     for node in body:
@@ -90,7 +108,7 @@ def public_names() -> list[PublicName]:
     for module, page in listed.items():
         for name, defined in names_of(module).items():
             paths.setdefault(defined, {})[f"{module}.{name}"] = page
-    found = []
+    since, found = released(), []
     for defined, by_path in paths.items():
         shown, *others = sorted(by_path, key=lambda path: path.count("."))
         # A name of the front stands where the module of its part is.
@@ -99,5 +117,5 @@ def public_names() -> list[PublicName]:
         page = by_path[shown]
         if page == "loaderkit" and (behind or near):
             page = behind[0] if behind else max(near, key=len)
-        found.append(PublicName(shown, tuple(others), page, defined))
+        found.append(PublicName(shown, tuple(others), page, defined, since.get(shown)))
     return sorted(found, key=lambda each: pages.index(each.page))

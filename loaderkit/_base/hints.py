@@ -128,14 +128,15 @@ ATTRIBUTES: Mapping[str, str] = _of_each(
         "SubsetRandomSampler": "lk.samplers.KeysSampler(indices, shuffle=True, seed=0, num_epochs=1), passed as "
         "sampler=",
         "WeightedRandomSampler": "lk.samplers.WeightedSampler(weights, seed=0, num_samples=...), passed as sampler=",
-        "DistributedSampler split_by_node": "shard_options=lk.ShardByJaxProcess() of lk.DataLoader",
+        "DistributedSampler split_by_node split_dataset_by_node": "shard_options=lk.ShardByJaxProcess() of "
+        "lk.DataLoader",
         "get_worker_info": "nothing: which worker runs a record never shows in the data",
         # WebDataset's pipelines; its shuffle, decode and batched are methods there
         "WebDataset ShardListDataset": "lk.TarDataSource",
         "DataPipeline": "operations=[...] of lk.DataLoader",
         "SimpleShardList": "lk.TarDataSource, which takes the names of all shards",
         "ResampledShards": "lk.IndexSampler(num_records, shuffle=True, seed=0, num_epochs=None)",
-        "RandomMix sample_from_datasets": "lk.mix({name: source}, weights={name: weight})",
+        "RandomMix sample_from_datasets CombinedStreamingDataset": "lk.mix({name: source}, weights={name: weight})",
         "RoundRobin": "lk.interleave(sources, num_epochs=1)",
         "ShardWriter": 'lk.formats.open_writer("train-%06d.tar", format="webdataset", shard_bytes=10**9)',
         "TarWriter": 'lk.formats.open_writer("x.tar", format="webdataset")',
@@ -146,6 +147,13 @@ ATTRIBUTES: Mapping[str, str] = _of_each(
         "autodecode Decoder": "lk.decode.ByExtension",
         "imagehandler": 'lk.decode.ByExtension("rgb8")',
         "handle_extension": 'lk.decode.ByExtension(handlers={"seg.png": function})',
+        # Data sets of HF datasets, Mosaic Streaming and LitData
+        "load_dataset": 'datasets.load_dataset(name, split="train"), which lk.Dataset and lk.load take as it is; '
+        'lk.open("train-*.parquet") for files',
+        "load_from_disk": "lk.open(folder)",
+        "StreamingDataset": "lk.open(folder) for MDS shards; LitData's chunks are written again by "
+        'lk.write(dataset, folder, format="array_record")',
+        "StreamingDataLoader": "lk.DataLoader",
         # Mixtures of HF datasets, Grain and tf.data
         "interleave_datasets": "lk.mix({name: source}, weights={name: probability}, shuffle=True, seed=0)",
         "choose_from_datasets": "lk.mix({name: source}, pattern=[name, ...])",

@@ -270,8 +270,12 @@ class DataLoader(LineageMethods, Closing, Generic[T_co]):
     def records(self, step: int) -> list[RecordMetadata]:
         """Metadata of every record of a step over all shards, in order; reads no data.
 
-        With the names that the data source gives its records. Raises ValueError where operations change the number of
-        rows, IndexError for a step that isn't there.
+        With the names that the data source gives its records.
+
+        Args:
+            step: from 0 on; IndexError for one that isn't there.
+
+        Raises ValueError where operations change the number of rows.
 
         >>> import loaderkit as lk
         >>> [metadata.record_key for metadata in lk.load([5, 6, 7], batch_size=2).records(1)]

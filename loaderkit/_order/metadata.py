@@ -13,11 +13,14 @@ MOST_STRIDE = 2**60  # for G, the consecutive indices of one step
 class RecordMetadata:
     """The record that one index of the stream reads.
 
-    index: its place in the stream of all epochs. record_key: its row in the data source, None where several records
-    became one element. rng: the generator for its random operations, None where the sampler has no seed. name: what the
-    data source calls the record, None where it has no name, and in what a sampler gives. component: of a mixture that
-    it is of, where `records(step)` gives it, else None. All follow from index and record_key, so two metadata are equal
-    where these are.
+    Args:
+        index: its place in the stream of all epochs.
+        record_key: its row in the data source, None where several records became one element.
+        rng: the generator for its random operations, None where the sampler has no seed.
+        name: what the data source calls the record, None where it has no name, and in what a sampler gives.
+        component: of a mixture that it is of, where `records(step)` gives it, else None.
+
+    All follow from index and record_key, so two metadata are equal where these are.
 
     >>> RecordMetadata(index=0, record_key=0, rng=np.random.Generator(np.random.Philox(key=1)))
     RecordMetadata(index=0, record_key=0, rng=Generator(Philox))

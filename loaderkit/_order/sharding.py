@@ -27,10 +27,14 @@ class Sharding(Protocol):
 class ShardOptions:
     """Shard `shard_index` of `shard_count`: of each global batch of N rows, the rows [h*N/H, (h+1)*N/H).
 
-    shard_index: int in [0, shard_count). shard_count: int >= 1. drop_remainder: True gives each shard the same number
-    of rows of a last, partial batch and drops the rest; False gives the first shards one row more. store: where the
-    processes agree on the last step, needed only for Filter or FlatMap with remainder="pad". A number of the wrong type
-    is a TypeError, a number out of range a ValueError.
+    Args:
+        shard_index: int in [0, shard_count).
+        shard_count: int >= 1.
+        drop_remainder: True gives each shard the same number of rows of a last, partial batch and drops the rest;
+            False gives the first shards one row more.
+        store: where the processes agree on the last step, needed only for Filter or FlatMap with remainder="pad".
+
+    A number of the wrong type is a TypeError, a number out of range a ValueError.
 
     >>> ShardOptions(shard_index=1, shard_count=4)
     ShardOptions(shard_index=1, shard_count=4, drop_remainder=False)
@@ -95,9 +99,13 @@ class NoSharding(ShardOptions):
 class ShardBlocks:
     """Some of `shard_count` equal blocks: of each global batch of N rows, [b*N/H, (b+1)*N/H) for each block b.
 
-    blocks: one or more ascending ints in [0, shard_count); several shards may hold the same block. writers: for each of
-    the shard_count blocks, the process that writes its part of a state. store: as in `ShardOptions`. ValueError for
-    other blocks or another number of writers. Every step gives all blocks the same number of rows.
+    Args:
+        blocks: one or more ascending ints in [0, shard_count), else a ValueError; several shards may hold the same
+            block.
+        shard_count: int >= 1. Every step gives all blocks the same number of rows.
+        writers: for each of the shard_count blocks, the process that writes its part of a state. ValueError for
+            another number of them.
+        store: as in `ShardOptions`.
 
     >>> ShardBlocks(blocks=(0, 3), shard_count=4, writers=(0, 1, 1, 0)).drop_remainder
     False

@@ -8,9 +8,13 @@ from typing import Protocol, runtime_checkable
 class Store(Protocol):
     """A small key-value store that all processes of a run share, such as that of JAX's coordination service.
 
-    process, processes: number of this process, and how many load together. timeout: seconds that a process waits for
-    others before it raises an error. Only `wait` may wait for another process, and no method may start a collective.
-    Calls come from the threads that call `next()`, `close()`, `set_state` and `iter(loader)`.
+    Only `wait` may wait for another process, and no method may start a collective. Calls come from the threads that
+    call `next()`, `close()`, `set_state` and `iter(loader)`.
+
+    Attributes:
+        process: number of this process.
+        processes: how many load together.
+        timeout: seconds that a process waits for others before it raises an error.
     """
 
     process: int

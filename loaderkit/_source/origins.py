@@ -23,10 +23,14 @@ Int64Array = NDArray[np.int64]
 class Origins(NamedTuple):
     """The pieces of some records, record by record: (m,) each, of objects where nothing else is said.
 
-    which: int64, places of their records among those that were asked for, ascending. corpora: texts or None.
-    documents: int64. ids: what the source calls the documents, or None. files: names, or None. records: int64, places
-    of the documents in their files, -1 without a file. starts, stops: int64, the first token and the one behind the
-    last; a stop of -1 is the document's end.
+    Attributes:
+        which: int64, places of their records among those that were asked for, ascending.
+        corpora: texts or None.
+        documents: int64 record keys.
+        ids: what the source calls the documents, or None.
+        files: names, or None.
+        records: int64, places of the documents in their files, -1 without a file.
+        starts, stops: int64, the first token and the one behind the last; a stop of -1 is the document's end.
     """
 
     which: Int64Array

@@ -39,9 +39,11 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command with `arguments`, by default the program's own; returns the exit status, an `ExitStatus`.
+    """Runs the command; returns its exit status, an `ExitStatus`.
 
-    SystemExit for arguments that can't be parsed, and for --help and --version.
+    Args:
+        arguments: what stands behind `loaderkit` in a shell; None for those of the program. SystemExit for arguments
+            that can't be parsed, and for --help and --version.
 
     >>> main(["--help"])
     Traceback (most recent call last):

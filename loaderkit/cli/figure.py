@@ -31,7 +31,10 @@ SHOWN = 64  # records
 class Figure:
     """Cards of records: a notebook shows them, `save` writes a PNG or a page, and as text it is a table.
 
-    cards: of the records, in order. title: a line above them. columns: of the cards; None for as many as fit.
+    Args:
+        cards: of the records, in order.
+        title: a line above them.
+        columns: of the cards; None for as many as fit.
 
     >>> print(Figure([Card("0", "seven", None, [("txt", "a line")])], "1 record"))
     1 record
@@ -42,7 +45,11 @@ class Figure:
         self.cards, self.title, self._columns = tuple(cards), title, columns
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the figure. path: "x.png" for a picture, "x.html" for a page."""
+        """Writes the figure.
+
+        Args:
+            path: "x.png" for a picture, "x.html" for a page; ValueError for another ending.
+        """
         ending = Path(path).suffix.lower()
         if ending not in (".png", ".html"):
             raise ValueError(f"path: expected a name that ends in .png or .html, got {os.fspath(path)!r}")

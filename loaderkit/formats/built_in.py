@@ -79,6 +79,7 @@ FORMATS = (
         scanner="loaderkit.formats.tfrecord.scanner:TFRecordFormat",
         writer="loaderkit.formats.tfrecord.writer:TFRecordWriting",
         verify={"verify": True},
+        extra="tfrecord",
     ),
     Format(
         name="parquet",
@@ -87,6 +88,7 @@ FORMATS = (
         source="loaderkit.formats.tables.parquet:ParquetDataSource",
         writer="loaderkit.formats.tables.writer:ParquetWriting",
         by_blocks=True,
+        extra="arrow",
     ),
     Format(
         name="arrow",
@@ -96,6 +98,7 @@ FORMATS = (
         writer="loaderkit.formats.tables.writer:ArrowWriting",
         by_blocks=True,
         remote=False,
+        extra="arrow",
     ),
     Format(
         name="jsonl",
@@ -165,6 +168,7 @@ FORMATS = (
         source="loaderkit.formats.lmdb:LmdbDataSource",
         one_file=True,
         remote=False,
+        extra="lmdb",
     ),
     Format(
         name="webdataset",

@@ -35,6 +35,7 @@ class Format:
         beside: extension of a second file that the writer makes for each, at its path with this extension behind it.
             Such a format is written to one file, not to a folder.
         remote: whether the source reads objects of servers, and takes storage_options.
+        extra: the extra of its package that installs what reading or writing its files may need.
 
     ValueError for a name or an extension of another form.
 
@@ -55,6 +56,7 @@ class Format:
     one_file: bool = False
     beside: str = ""
     remote: bool = True
+    extra: str = ""
 
     def __post_init__(self) -> None:
         given: Any = self  # of any type, whatever the annotations say

@@ -98,8 +98,7 @@ class LmdbDataSource(HasCard, Closing):
     @contextlib.contextmanager
     def _naming(self) -> Iterator[None]:
         """LMDB's own errors name neither the file nor what to do."""
-        import lmdb
-
+        lmdb = _library()
         try:
             yield
         except lmdb.Error as error:
@@ -211,8 +210,12 @@ def _shared(path: str, file: str) -> _Environment:
         return found
 
 
+def _library() -> Any:
+    return library("lmdb", "LMDB databases need", "lmdb")
+
+
 def _open(path: str, file: str) -> Any:
-    lmdb = library("lmdb", "LMDB databases need", "lmdb")
+    lmdb = _library()
     try:
         environment = lmdb.open(
             path, subdir=os.path.isdir(path), readonly=True, lock=False, readahead=False, meminit=False

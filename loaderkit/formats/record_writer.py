@@ -48,7 +48,9 @@ def open_writer(
 class RecordWriter:
     """Writes records in their order; `open_writer` makes it.
 
-    records: how many were written. paths: of the files, once the block is left without an error.
+    Attributes:
+        records: how many were written.
+        paths: of the files, once the block is left without an error.
 
     >>> RecordWriter.write.__name__
     'write'

@@ -124,7 +124,8 @@ class LoaderPyDataset(keras.utils.PyDataset):  # type: ignore[misc, unused-ignor
     def restore(self, position: Mapping[str, Any]) -> int:
         """Goes to a position that `position_at` gave, and gives the number of the epoch that it is in.
 
-        Raises StateError and CheckpointMismatchError as `set_state` of a loader's iterator does.
+        Args:
+            position: JSON values; StateError and CheckpointMismatchError as `set_state` of a loader's iterator raises.
         """
         self._it.set_state(position["state"].encode())
         self._states.clear()

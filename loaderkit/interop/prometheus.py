@@ -62,6 +62,7 @@ class PrometheusCollector:
 
     Args:
         loaders: iterators, `device_iterator`s or loaders by name. TypeError for others or for none.
+        unnamed: nothing: each needs a name, else a TypeError.
 
     ImportError naming the extra where prometheus_client isn't installed.
 

@@ -88,7 +88,11 @@ class Encode(_ToTokens):
         return self.map_many([element])[0]
 
     def map_many(self, elements: Sequence[Any]) -> list[dict[str, Any]]:
-        """The tokens of many records, as of each alone; batches are faster."""
+        """The tokens of many records, as of each alone; batches are faster.
+
+        Args:
+            elements: records.
+        """
         before, behind = ([] if one is None else [int(one)] for one in (self.prepend, self.append))
         found = self.tokenizer.encode(list(map(self._text, elements)))
         return [self._made(element, [*before, *ids, *behind]) for element, ids in zip(elements, found)]

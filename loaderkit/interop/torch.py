@@ -95,7 +95,11 @@ class TensorIterator(WrappedIterator, Iterator[Any]):
         return {_STATE: self.get_state().decode()}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Goes to a position that `state_dict` gave. Raises ValueError for a dict of another library."""
+        """Goes to a position that `state_dict` gave.
+
+        Args:
+            state_dict: ValueError for a dict of another library.
+        """
         self.set_state(_state_in(state_dict))
 
     def _placed(self, leaf: Any) -> Any:
@@ -227,7 +231,11 @@ class LoaderDataset(IterableDataset[Any]):  # type: ignore[misc, unused-ignore] 
         }
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Lets the next iteration begin at a position that `state_dict` gave. Raises ValueError for another dict."""
+        """Lets the next iteration begin at a position that `state_dict` gave.
+
+        Args:
+            state_dict: ValueError for a dict of another library.
+        """
         _state_in(state_dict)
         self._restored = dict(state_dict)
 

@@ -35,14 +35,18 @@ _ADVICE = "give the lengths of all records, such as lk.offline.read_array(path) 
 class LengthBucketSampler(BulkSampler):
     """Batches of records of like length: every record once in each epoch, with others of its bucket.
 
-    lengths: (n,) ints, 0 or more, one for each record of the source. boundaries: ascending ints; a record is of the
-    bucket of the smallest boundary that is no shorter. global_batch_size: N, the indices of a step, as
-    lk.PadBatch(global_batch_size=N) has it. batch_sizes: rows of a batch for each boundary, the largest N; None for N
-    rows of each. shuffle: whether records in their buckets, and batches, have an order of their own in each epoch; it
-    needs a seed; without it that is True, with a DeprecationWarning, and 0.3 requires it. drop_remainder: whether an
-    epoch leaves out the records that its last batch would have, if too few. seed, num_epochs, shard_options: as
-    IndexSampler says. A value of the wrong type is a TypeError, one out of range a ValueError; a record longer than the
-    last boundary is named.
+    Args:
+        lengths: (n,) ints, 0 or more, one for each record of the source. ValueError naming a record that is longer
+            than the last boundary.
+        boundaries: ascending ints; a record is of the bucket of the smallest boundary that is no shorter.
+        global_batch_size: N, the indices of a step, as lk.PadBatch(global_batch_size=N) has it.
+        batch_sizes: rows of a batch for each boundary, the largest N; None for N rows of each.
+        shuffle: whether records in their buckets, and batches, have an order of their own in each epoch, which needs a
+            seed. If not given it is True, with a DeprecationWarning; 0.3 requires it.
+        drop_remainder: whether an epoch leaves out the records that its last batch would have, if too few.
+        seed, num_epochs, shard_options: as IndexSampler says.
+
+    A value of the wrong type is a TypeError, one out of range a ValueError.
 
     The last records of a bucket, too few for a batch, are batched with those of the next one. Only the last step of an
     epoch may have fewer records than its batch. A step's other indices are unused: `sampler[i]` of one gives a record
@@ -126,7 +130,8 @@ class LengthBucketSampler(BulkSampler):
     def shapes(self, first_indices: npt.ArrayLike) -> Int64Array:
         """The bucket of each step, (k,) int64: the place of the boundary that its rows are padded to.
 
-        first_indices: (k,) ints, of each step the first index, else a ValueError.
+        Args:
+            first_indices: (k,) ints, of each step the first index, else a ValueError.
 
         >>> LengthBucketSampler([3, 9, 2], [4, 9], 2, shuffle=False).shapes([0, 2])
         array([0, 1])
@@ -136,7 +141,8 @@ class LengthBucketSampler(BulkSampler):
     def rows_of(self, first_indices: npt.ArrayLike) -> Int64Array:
         """How many records each step has, (k,) int64: it uses as many of its indices, from the first on.
 
-        first_indices: as in `shapes`.
+        Args:
+            first_indices: as in `shapes`.
 
         >>> LengthBucketSampler([3, 9, 2], [4, 9], 2, shuffle=False).rows_of([0, 2])
         array([2, 1])
@@ -144,7 +150,10 @@ class LengthBucketSampler(BulkSampler):
         return self._steps(self._firsts(first_indices))[2]
 
     def record_keys(self, indices: npt.ArrayLike) -> Int64Array:
-        """The record keys of many indices at once: (n,) ints in, (n,) int64 out; errors as IndexSampler's.
+        """The record keys of many indices at once, (n,) int64.
+
+        Args:
+            indices: (n,) ints; errors as IndexSampler's.
 
         >>> LengthBucketSampler([3, 9, 2], [4, 9], 2, shuffle=False).record_keys(range(4)).tolist()
         [0, 2, 1, 1]
@@ -162,7 +171,12 @@ class LengthBucketSampler(BulkSampler):
         return self._by_bucket.take(self._buckets.records(firsts + places, epochs)).astype(np.int64)
 
     def instead(self, index: int, tried: int, count: int) -> Int64Array:
-        """What may be read instead of a bad record: other indices of its step, at most `count` after the first `tried`.
+        """What may be read instead of a bad record: other indices of its step, (n,) int64, n at most `count`.
+
+        Args:
+            index: of the bad record.
+            tried: how many of the others to leave out.
+            count: how many to give at most.
 
         >>> LengthBucketSampler([3, 4, 2, 9], [4, 9], 3, shuffle=False).instead(1, 0, 9)
         array([2, 0])
@@ -173,6 +187,10 @@ class LengthBucketSampler(BulkSampler):
 
     def keys_instead(self, lost: Int64Array, instead: Int64Array) -> Int64Array:
         """The record keys of indices that `instead` gave, (n,) int64.
+
+        Args:
+            lost: (n,) int64, the indices of the bad records.
+            instead: (n,) int64, for each what `instead` gave.
 
         >>> sampler = LengthBucketSampler([3, 4, 2, 9], [4, 9], 3, shuffle=False)
         >>> sampler.keys_instead(np.array([1]), np.array([2]))

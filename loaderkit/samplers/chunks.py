@@ -46,12 +46,19 @@ def checked_batch(batch: Any, lanes: int) -> int | None:
 class ChunkSampler(EpochSampler):
     """Every record once in each epoch, in an order that reads whole chunks: chunks shuffled, then records in windows.
 
-    num_records: the number of records in the source, 1 to 2**62 - 1. chunk: how many consecutive records are read
-    together, such as 1 MiB of them. window: how many chunks of a lane are mixed at a time; a reader keeps about
-    2 * window * chunk records for each of its lanes. lanes: into how many parts each global batch is cut, each with
-    chunks of its own: as many as there may be hosts, or a multiple. batch: how many indices a step of the loader takes
-    over all hosts, a multiple of lanes; needed for more than one lane. seed: int in [0, 2**64). num_epochs: how many
-    epochs, None for an endless stream. shard_options: used by a loader that gets none of its own; it changes no key.
+    Args:
+        num_records: the number of records in the source, 1 to 2**62 - 1.
+        shard_options: used by a loader that gets none of its own; it changes no key.
+        chunk: how many consecutive records are read together, such as 1 MiB of them.
+        window: how many chunks of a lane are mixed at a time; a reader keeps about 2 * window * chunk records for each
+            of its lanes.
+        lanes: into how many parts each global batch is cut, each with chunks of its own: as many as there may be
+            hosts, or a multiple.
+        batch: how many indices a step of the loader takes over all hosts, a multiple of lanes; needed for more than
+            one lane.
+        num_epochs: how many epochs, None for an endless stream.
+        seed: int in [0, 2**64).
+
     A value of the wrong type is a TypeError, a value out of range a ValueError.
 
     A host of whole lanes reads no chunk of the others, but for those at the border of two lanes. With steps of another

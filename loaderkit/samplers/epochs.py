@@ -42,10 +42,11 @@ class EpochSampler(BulkSampler):
     seed: int | None
 
     def record_keys(self, indices: npt.ArrayLike) -> Int64Array:
-        """The record keys of many indices at once: (n,) ints in, (n,) int64 out.
+        """The record keys of many indices at once, (n,) int64.
 
-        An index below 0 or beyond the last epoch is an IndexError that names it; indices that aren't ints are a
-        TypeError, more than one dimension is a ValueError.
+        Args:
+            indices: (n,) ints. IndexError naming one below 0 or beyond the last epoch, TypeError where they aren't
+                ints, ValueError for more than one dimension.
 
         >>> IndexSampler(3, num_epochs=2).record_keys([0, 1, 2, 3]).tolist()
         [0, 1, 2, 0]
@@ -61,7 +62,9 @@ class EpochSampler(BulkSampler):
     def positions_of(self, record_keys: npt.ArrayLike, epoch: int) -> Int64Array:
         """The place of each key in the order of an epoch, (n,) int64; -1 for a key that no epoch reads.
 
-        record_keys: (n,) ints. epoch: 0 or more; its place p is index `epoch * num_records + p`.
+        Args:
+            record_keys: (n,) ints.
+            epoch: 0 or more; its place p is index `epoch * num_records + p`.
 
         >>> sampler = IndexSampler(8, shuffle=True, seed=0)
         >>> sampler.positions_of(sampler.record_keys(range(8, 12)), 1), sampler.positions_of([8], 1)
@@ -193,10 +196,14 @@ def _made_of(kind: Any, array: Any, said: dict[str, Any]) -> Any:
 class IndexSampler(EpochSampler):
     """Every record once in each epoch, in order or shuffled anew for each epoch; some epochs, or without end.
 
-    num_records: the number of records in the source, 1 to 2**62 - 1. shard_options: used by a loader that gets none of
-    its own; it doesn't change which record an index reads. shuffle: whether each epoch has its own order, which needs a
-    seed. num_epochs: how many epochs, None for an endless stream. seed: int in [0, 2**64), for the shuffle and for
-    random operations. A value of the wrong type is a TypeError, a value out of range a ValueError.
+    Args:
+        num_records: the number of records in the source, 1 to 2**62 - 1.
+        shard_options: used by a loader that gets none of its own; it doesn't change which record an index reads.
+        shuffle: whether each epoch has its own order, which needs a seed.
+        num_epochs: how many epochs, None for an endless stream.
+        seed: int in [0, 2**64), for the shuffle and for random operations.
+
+    A value of the wrong type is a TypeError, a value out of range a ValueError.
 
     >>> sampler = IndexSampler(8, shuffle=True, num_epochs=1, seed=0)
     >>> sorted(sampler.record_keys(range(8)).tolist())
@@ -221,9 +228,12 @@ class IndexSampler(EpochSampler):
 class SequentialSampler(EpochSampler):
     """Every record once, in order: one epoch.
 
-    num_records: the number of records in the source, 1 to 2**62 - 1. shard_options: used by a loader that gets none of
-    its own. seed: int in [0, 2**64), for random operations. A value of the wrong type is a TypeError, a value out of
-    range a ValueError.
+    Args:
+        num_records: the number of records in the source, 1 to 2**62 - 1.
+        shard_options: used by a loader that gets none of its own.
+        seed: int in [0, 2**64), for random operations.
+
+    A value of the wrong type is a TypeError, a value out of range a ValueError.
 
     >>> sampler = SequentialSampler(4)
     >>> len(sampler), sampler[3]

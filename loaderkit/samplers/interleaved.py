@@ -23,12 +23,17 @@ from .epochs import ArraySampler, checked_ints
 class InterleavedSampler(ArraySampler):
     """The records of several sources in turn, in exactly the order of tf.data's `interleave`, over a ConcatDataSource.
 
-    lengths: (n,) ints, 0 or more, the records of each source; at least one record in all. cycle_length: how many
-    sources are open at a time, None for all. block_length: how many consecutive records of a source are read in its
-    turn. num_epochs: how many times the same order is read, None for an endless stream;
-    without it that is once, with a DeprecationWarning, and 0.3 requires it. seed: int in [0, 2**64), for
-    random operations. shard_options: used by a loader that gets none of its own. A value of the wrong type is a
-    TypeError, a value out of range a ValueError. `lk.interleave` makes the source and the sampler.
+    Args:
+        lengths: (n,) ints, 0 or more, the records of each source; at least one record in all.
+        cycle_length: how many sources are open at a time, None for all.
+        block_length: how many consecutive records of a source are read in its turn.
+        num_epochs: how many times the same order is read, None for an endless stream. If not given it is 1, with a
+            DeprecationWarning; 0.3 requires it.
+        seed: int in [0, 2**64), for random operations.
+        shard_options: used by a loader that gets none of its own.
+
+    A value of the wrong type is a TypeError, a value out of range a ValueError. `lk.interleave` makes the source and
+    the sampler.
 
     The place of a source that has no more records is taken by the next source when its turn comes again.
 
@@ -78,7 +83,10 @@ class InterleavedSampler(ArraySampler):
         return self.lengths
 
     def record_keys(self, indices: npt.ArrayLike) -> Int64Array:
-        """The record keys of many indices at once: (n,) ints in, (n,) int64 out; errors as IndexSampler's.
+        """The record keys of many indices at once, (n,) int64.
+
+        Args:
+            indices: (n,) ints; errors as IndexSampler's.
 
         >>> InterleavedSampler([2, 2], num_epochs=2).record_keys([0, 1, 4, 5]).tolist()
         [0, 2, 0, 2]
@@ -89,6 +97,10 @@ class InterleavedSampler(ArraySampler):
 
     def positions_of(self, record_keys: npt.ArrayLike, epoch: int) -> Int64Array:
         """The place of each key in an epoch, (n,) int64, the same in each; -1 for a key that none reads.
+
+        Args:
+            record_keys: (n,) ints.
+            epoch: 0 or more.
 
         >>> InterleavedSampler([3, 1, 2], cycle_length=2, num_epochs=1).positions_of([3, 2, 6], 0)
         array([ 1,  3, -1])

@@ -23,9 +23,11 @@ _ADVICE = "give record keys, such as np.flatnonzero(mask)"
 class KeysSampler(ArraySampler):
     """Each of the chosen record keys once in each epoch, in their order or shuffled anew for each epoch.
 
-    keys: (n,) ints in [0, 2**62), one or more, in any order; a key that stands there twice is read twice in each epoch.
-    They are copied. shuffle, num_epochs, seed, shard_options: as IndexSampler says. A key of another type is a
-    TypeError, one out of range a ValueError; both name its place.
+    Args:
+        keys: (n,) ints in [0, 2**62), one or more, in any order; a key that stands there twice is read twice in each
+            epoch. They are copied. TypeError for a key of another type, ValueError for one out of range; both name its
+            place.
+        shuffle, num_epochs, seed, shard_options: as IndexSampler says.
 
     `num_records` is the number of keys.
 
@@ -68,7 +70,10 @@ class KeysSampler(ArraySampler):
         return int(self.keys.max()) + 1
 
     def record_keys(self, indices: npt.ArrayLike) -> Int64Array:
-        """The record keys of many indices at once: (n,) ints in, (n,) int64 out; errors as IndexSampler's.
+        """The record keys of many indices at once, (n,) int64.
+
+        Args:
+            indices: (n,) ints; errors as IndexSampler's.
 
         >>> KeysSampler([7, 3]).record_keys([0, 1, 2]).tolist()
         [7, 3, 7]
@@ -78,6 +83,10 @@ class KeysSampler(ArraySampler):
 
     def positions_of(self, record_keys: npt.ArrayLike, epoch: int) -> Int64Array:
         """The place of each key in the order of an epoch, (n,) int64; -1 for one that isn't chosen.
+
+        Args:
+            record_keys: (n,) ints.
+            epoch: 0 or more.
 
         ValueError where a key was chosen twice, so that an epoch reads it at several places. It keeps 8 bytes a key.
 

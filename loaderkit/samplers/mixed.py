@@ -168,10 +168,11 @@ class MixedSampler(BulkSampler):
         return [range(part.start + at, part.stop + at) for at, parts in placed for part in parts]
 
     def record_keys(self, indices: npt.ArrayLike) -> Int64Array:
-        """The record keys of many indices at once: (n,) ints in, (n,) int64 out.
+        """The record keys of many indices at once, (n,) int64.
 
-        An index below 0 or behind the end is an IndexError that names it; indices that aren't ints are a TypeError,
-        more than one dimension is a ValueError. LookupError for an index of a name that is no component any more.
+        Args:
+            indices: (n,) ints; errors as IndexSampler's, and LookupError for an index of a name that is no component
+                any more.
 
         >>> from loaderkit.samplers import IndexSampler
         >>> sampler = MixedSampler({"a": IndexSampler(5), "b": IndexSampler(9)}, weights={"a": 1, "b": 2})
@@ -189,7 +190,8 @@ class MixedSampler(BulkSampler):
     def component_numbers(self, indices: npt.ArrayLike) -> Int64Array:
         """The number of the component that each index reads, (n,) int64; -1 for one that is no component any more.
 
-        Errors as those of `record_keys`, but no LookupError.
+        Args:
+            indices: (n,) ints; errors as IndexSampler's.
 
         >>> from loaderkit.samplers import IndexSampler
         >>> sampler = MixedSampler({"a": IndexSampler(5), "b": IndexSampler(9)}, weights={"a": 1, "b": 2})
@@ -200,7 +202,10 @@ class MixedSampler(BulkSampler):
         return numbers.astype(np.int64, copy=False)
 
     def taken(self, n: int) -> dict[str, Taken]:
-        """What the indices before n read of each component, by name; n from 0 to the length.
+        """What the indices before n read of each component, by name.
+
+        Args:
+            n: 0 to the length.
 
         A name that is no component any more stands here if it was read.
 
@@ -214,9 +219,10 @@ class MixedSampler(BulkSampler):
     def with_stages(self, stages: MixtureStages) -> MixedSampler:
         """This sampler with the stages of a state.
 
-        Their names need not be components'; only an index that reads one raises. ValueError where the mixture would
-        end before a stage begins, where a stage doesn't begin at a multiple of `batch` with several lanes, and for
-        other stages beside a pattern.
+        Args:
+            stages: `stages` of a sampler. Their names need not be components'; only an index that reads one raises.
+                ValueError where the mixture would end before a stage begins, where a stage doesn't begin at a multiple
+                of `batch` with several lanes, and for other stages beside a pattern.
         """
         self._check_stages(stages)
         return self._copied(stages=stages, _runs=self._runs.restaged(stages))
@@ -224,8 +230,10 @@ class MixedSampler(BulkSampler):
     def reweighed(self, index: int, weights: Mapping[str, Weight], *, live: bool = True) -> MixedSampler:
         """This sampler with other weights from an index on, until the next written stage.
 
-        index: 0 to the length; with several lanes it is rounded up to a multiple of `batch`. weights: {name: weight},
-        of components. live: whether it is a stage that `reweigh` began, not one that the loader's arguments say.
+        Args:
+            index: 0 to the length; with several lanes it is rounded up to a multiple of `batch`.
+            weights: {name: weight}, of components.
+            live: whether it is a stage that `reweigh` began, not one that the loader's arguments say.
 
         >>> from loaderkit.samplers import IndexSampler
         >>> sampler = MixedSampler({"a": IndexSampler(50), "b": IndexSampler(50)}, weights={"a": 1, "b": 1})
@@ -244,7 +252,9 @@ class MixedSampler(BulkSampler):
     def with_components(self, components: Mapping[str, Sampler], unread: Mapping[str, int]) -> MixedSampler:
         """This sampler with others for some components, which read the same records before the indices `unread`.
 
-        unread: {name: an index at which the component, if it has an end, had records that weren't read yet}.
+        Args:
+            components: {name: its sampler}, of those that change.
+            unread: {name: an index at which the component, if it has an end, had records that weren't read yet}.
         """
         made = {name: components.get(name, sampler) for name, sampler in self.components.items()}
         lengths = {name: len(cast(Any, made[name])) for name in self._lengths}
@@ -254,7 +264,11 @@ class MixedSampler(BulkSampler):
         )
 
     def stages_at(self, index: int) -> MixtureStages:
-        """The stages with the counts before the one that holds at an index, 0 to the length: what a state saves."""
+        """The stages with the counts before the one that holds at an index: what a state saves.
+
+        Args:
+            index: 0 to the length.
+        """
         place = self.stages.place_at(self._checked_end("index", index))
         if place == self.stages.known:
             return self.stages
@@ -265,8 +279,12 @@ class MixedSampler(BulkSampler):
         """Indices that may be read instead of a lost one, (n,) int64, n at most `count`: its component's next records.
 
         They go on in the order of the lost index's stage as if it had no end, so `keys_instead` says their keys. Where
-        the component ends they go on with its first record; all differ from the lost one. tried: how many to leave
-        out.
+        the component ends they go on with its first record; all differ from the lost one.
+
+        Args:
+            index: the lost one.
+            tried: how many to leave out.
+            count: how many to give at most.
 
         >>> from loaderkit.samplers import IndexSampler
         >>> sampler = MixedSampler({"a": IndexSampler(5), "b": IndexSampler(9)}, weights={"a": 1, "b": 2})
@@ -289,9 +307,11 @@ class MixedSampler(BulkSampler):
         return self._lanes.indices_of(found, lanes)
 
     def keys_instead(self, lost: npt.ArrayLike, instead: npt.ArrayLike) -> Int64Array:
-        """The record keys of indices that `instead` gave for lost ones: (n,) ints each, (n,) int64 out.
+        """The record keys of indices that `instead` gave for lost ones, (n,) int64.
 
-        Each is resolved by the stage of its lost index, whatever stage holds at the other.
+        Args:
+            lost: (n,) ints.
+            instead: (n,) ints; each is resolved by the stage of its lost index, whatever stage holds at it.
         """
         of_lost, lanes = self._lanes.turns_of(self._checked(lost))
         others = np.asarray(instead, np.int64)
@@ -321,7 +341,12 @@ class MixedSampler(BulkSampler):
         return keys
 
     def indices_of(self, record_keys: npt.ArrayLike, start: int, stop: int) -> tuple[Int64Array, Int64Array]:
-        """The indices in [start, stop) that read some keys, ascending, as `samplers.optional.indices_of` says.
+        """The places in `record_keys` of what indices in [start, stop) read, and these indices, (m,) int64 each.
+
+        Args:
+            record_keys: (n,) ints.
+            start: the first index that is looked at.
+            stop: one past the last.
 
         >>> from loaderkit.samplers import IndexSampler
         >>> sampler = MixedSampler({"a": IndexSampler(5), "b": IndexSampler(9)}, weights={"a": 1, "b": 2})
@@ -344,7 +369,11 @@ class MixedSampler(BulkSampler):
         return within(np.concatenate(whichs), np.concatenate(found), start, stop)
 
     def epochs_of(self, indices: Int64Array) -> Int64Array:
-        """The epoch of its component that each index is in, (n,) int64; -1 where its sampler doesn't say it."""
+        """The epoch of its component that each index is in, (n,) int64; -1 where its sampler doesn't say it.
+
+        Args:
+            indices: (n,) int64; errors as IndexSampler's.
+        """
         turns, lanes = self._lanes.turns_of(self._checked(indices))
         numbers, ordinals = self._runs(turns)
         locals_, epochs = self._lanes.locals_of(ordinals, lanes), np.full(numbers.shape, -1)

@@ -41,9 +41,12 @@ from .protocol import (
 class SliceSampler(BulkSampler):
     """The indices from `start` to `stop` of another sampler, counted from 0 again: what `take` and `skip` read.
 
-    sampler: any that reads single records. start: the first of its indices, 0 or more. stop: behind the last one, None
-    for all from start on. A value of the wrong type is a TypeError; a ValueError where no index is left, where stop is
-    behind the sampler's end, and for a sampler that plans whole batches.
+    Args:
+        sampler: any that reads single records; ValueError for one that plans whole batches.
+        start: the first of its indices, 0 or more. ValueError where no index is left.
+        stop: behind the last one, None for all from start on. ValueError where it is behind the sampler's end.
+
+    A value of the wrong type is a TypeError.
 
     The seed is the sampler's; random operations draw by the indices of the slice. There are no epochs:
     `loader.epoch(e)` is a TypeError. Of a mixture it has the weights as they were given; `reweigh` is of the mixture.
@@ -81,7 +84,10 @@ class SliceSampler(BulkSampler):
         return ENDLESS if self.stop is None else self.stop - self.start
 
     def record_keys(self, indices: npt.ArrayLike) -> Int64Array:
-        """The record keys of many indices at once: (n,) ints in, (n,) int64 out; errors as IndexSampler's.
+        """The record keys of many indices at once, (n,) int64.
+
+        Args:
+            indices: (n,) ints; errors as IndexSampler's.
 
         >>> from loaderkit.samplers import SequentialSampler
         >>> SliceSampler(SequentialSampler(9), 2, None).record_keys([0, 6]).tolist()
@@ -90,7 +96,12 @@ class SliceSampler(BulkSampler):
         return record_keys_of(self.sampler, self._checked(indices) + self.start)
 
     def indices_of(self, record_keys: npt.ArrayLike, start: int, stop: int) -> tuple[Int64Array, Int64Array]:
-        """The indices in [start, stop) that read some keys, as `samplers.optional.indices_of` says.
+        """The places in `record_keys` of what indices in [start, stop) read, and these indices, (m,) int64 each.
+
+        Args:
+            record_keys: (n,) ints.
+            start: the first index that is looked at.
+            stop: one past the last.
 
         >>> from loaderkit.samplers import SequentialSampler
         >>> SliceSampler(SequentialSampler(9), 2, None).indices_of([8, 1], 0, 7)
@@ -101,7 +112,11 @@ class SliceSampler(BulkSampler):
         return which, found - self.start
 
     def epochs_of(self, indices: Int64Array) -> Int64Array:
-        """The epoch of the sampler that each index is in, (n,) int64."""
+        """The epoch of the sampler that each index is in, (n,) int64.
+
+        Args:
+            indices: (n,) int64.
+        """
         return epochs_of(self.sampler, indices + self.start)
 
     def fingerprint(self) -> dict[str, object]:

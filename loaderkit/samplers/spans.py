@@ -32,9 +32,11 @@ from .protocol import Sampler
 class SpanSampler(EpochSampler):
     """Spans of records one after the other, each in order or shuffled by itself: each plan of `plan_packing(epochs=)`.
 
-    spans: the records of each, ints of 1 or more; `rows.epoch_lengths` of a PackedDataSource. shuffle, num_epochs,
-    seed, shard_options: as IndexSampler says; an epoch of this sampler is all spans once. A value of the wrong type is
-    a TypeError, a value out of range a ValueError.
+    Args:
+        spans: the records of each, ints of 1 or more; `rows.epoch_lengths` of a PackedDataSource.
+        shuffle, num_epochs, seed, shard_options: as IndexSampler says; an epoch of this sampler is all spans once.
+
+    A value of the wrong type is a TypeError, a value out of range a ValueError.
 
     A saved state compares the spans that were begun: later ones may have changed, and others may have come.
 

@@ -27,10 +27,14 @@ _ADVICE = "give one finite weight for each record, 0 for one that is never drawn
 class WeightedSampler(BulkSampler):
     """Records drawn with replacement: record k with probability weights[k] / sum(weights), the same for each index.
 
-    weights: (n,) numbers, finite, 0 or more and not all 0, one for each record of the source; n is 1 to 2**32 - 1. They
-    count as float64. seed: int in [0, 2**64). num_samples: how many indices, None for an endless stream. shard_options:
-    used by a loader that gets none of its own. A value of the wrong type is a TypeError, a value out of range a
-    ValueError that names its place.
+    Args:
+        weights: (n,) numbers, finite, 0 or more and not all 0, one for each record of the source; n is 1 to 2**32 - 1.
+            They count as float64.
+        seed: int in [0, 2**64).
+        num_samples: how many indices, None for an endless stream.
+        shard_options: used by a loader that gets none of its own.
+
+    A value of the wrong type is a TypeError, a value out of range a ValueError that names its place.
 
     The draw of an index depends on seed and index alone. Probabilities are exact to 2**-62; a record of weight 0 is
     never drawn. The sampler keeps 12 bytes a record. There are no epochs: `loader.epoch(e)` is a TypeError.
@@ -80,7 +84,10 @@ class WeightedSampler(BulkSampler):
         return [range(self.min_records)]
 
     def record_keys(self, indices: npt.ArrayLike) -> Int64Array:
-        """The record keys of many indices at once: (n,) ints in, (n,) int64 out; errors as IndexSampler's.
+        """The record keys of many indices at once, (n,) int64.
+
+        Args:
+            indices: (n,) ints; errors as IndexSampler's.
 
         >>> WeightedSampler([0, 1, 0], seed=0).record_keys([5, 0]).tolist()
         [1, 1]
@@ -88,7 +95,11 @@ class WeightedSampler(BulkSampler):
         return self.drawn(self._checked(indices), 0)
 
     def drawn(self, indices: Int64Array, time: int) -> Int64Array:
-        """The record keys of indices, (n,) int64 each, drawn for the time `time`, from 0 on: each draw is another one.
+        """The record keys of indices as one of several draws has them, (n,) int64.
+
+        Args:
+            indices: (n,) int64.
+            time: which draw, from 0 on; 0 is that of `record_keys`.
 
         >>> WeightedSampler([0, 1, 0], seed=0).drawn(np.array([5, 0]), 3).tolist()
         [1, 1]
@@ -99,7 +110,10 @@ class WeightedSampler(BulkSampler):
         return self.table.draw(columns, words)
 
     def drawable_without(self, record_keys: Int64Array) -> bool:
-        """Whether a record can be drawn that isn't among some, (n,) int64.
+        """Whether a record can be drawn that isn't among some.
+
+        Args:
+            record_keys: (n,) int64.
 
         >>> sampler = WeightedSampler([1, 0, 2], seed=0)
         >>> sampler.drawable_without(np.array([0])), sampler.drawable_without(np.array([0, 2]))

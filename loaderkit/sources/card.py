@@ -20,9 +20,14 @@ _SHOWN.maxstring = _SHOWN.maxother = _WIDEST = 60
 class SourceCard:
     """What a source holds; printed, it is a page.
 
-    source: in one line. records: their number. files: the name of each and its bytes, None where a server or a folder
-    would have to be asked. splits, sources: the records of each split of the data set, and of each source that has a
-    name in it. fields: dtypes and shapes of the first records, as a data set's card has them. sample: the first record.
+    Attributes:
+        source: in one line.
+        records: their number.
+        files: the name of each and its bytes, None where a server or a folder would have to be asked.
+        splits: the records of each split of the data set, by name.
+        sources: the records of each source that has a name in it.
+        fields: dtypes and shapes of the first records, as a data set's card has them.
+        sample: the first record.
 
     >>> from loaderkit.sources import InMemoryDataSource
     >>> print(InMemoryDataSource([{"x": np.zeros((2, 3)), "label": 7}]).card())

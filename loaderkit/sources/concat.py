@@ -246,7 +246,13 @@ class ConcatDataSource(OfTokens, HasCard):
 
     @where_all_have("read_range")
     def read_range(self, record_key: SupportsIndex, start: int, stop: int) -> Any:
-        """A part of a record, by its key, first token and end; only where all have it, else an AttributeError."""
+        """A part of a record; only where all have it, else an AttributeError.
+
+        Args:
+            record_key: int in [0, len(source)); IndexError otherwise.
+            start: of its first token.
+            stop: behind its last token.
+        """
         place, key = self._place(record_key)
         return self._sources[place].read_range(key, start, stop)
 
@@ -278,7 +284,11 @@ class ConcatDataSource(OfTokens, HasCard):
 
     @where_of_tokens
     def bounds(self, record_keys: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The places of records (n,) for `slices`: the first token of each, and the one behind its last."""
+        """The places of records (n,) for `slices`: the first token of each, and the one behind its last.
+
+        Args:
+            record_keys: integers (n,); IndexError naming the first that is out of range.
+        """
         keys = check_keys(record_keys, self._records, self)
         begins, ends = np.empty((2, len(keys)), np.int64)
         for place, rows, theirs in self._by_source(keys):
@@ -290,7 +300,12 @@ class ConcatDataSource(OfTokens, HasCard):
     def slices(
         self, begins: NDArray[np.int64], ends: NDArray[np.int64], column: str | None = None
     ) -> list[NDArray[Any]]:
-        """Runs of tokens, or of values of a column, by places that `bounds` gave and what lies between two of these."""
+        """Runs of tokens, or of values of a column.
+
+        Args:
+            begins, ends: of each run (n,), places that `bounds` gave and what lies between two of these.
+            column: its name; None for the tokens.
+        """
         found: list[Any] = [None] * len(begins)
         for place, rows in groups(begins >> _PLACE_BITS):
             base = place << _PLACE_BITS
@@ -302,7 +317,12 @@ class ConcatDataSource(OfTokens, HasCard):
 
     @where_of_tokens
     def document_column(self, name: str, record_keys: ArrayLike) -> NDArray[Any]:
-        """The values (n,) of a column of documents, as a `TokenDataSource` gives them."""
+        """The values (n,) of a column of documents, as a `TokenDataSource` gives them.
+
+        Args:
+            name: of the column.
+            record_keys: integers (n,); IndexError naming the first that is out of range.
+        """
         keys = check_keys(record_keys, self._records, self)
         found = np.empty(len(keys), self._first_of_tokens.document_column(name, []).dtype)
         for place, rows, theirs in self._by_source(keys):

@@ -151,6 +151,10 @@ class SubsetDataSource(SourceAdvice, OfDocuments, OfTokens, HasCard):
     def slice_of(source: Any, keys: ArrayLike | range | slice) -> SubsetDataSource:
         """What `source[keys]` gives; a slice of a slice has the records of the source below, however often it is cut.
 
+        Args:
+            source: any data source.
+            keys: record keys (n,), or a range or slice of them.
+
         >>> from loaderkit.sources import RangeDataSource
         >>> RangeDataSource(100)[10:50][::-2]
         SubsetDataSource(RangeDataSource(start=0, stop=100, step=1), range(49, 10, -2))
@@ -256,7 +260,13 @@ class SubsetDataSource(SourceAdvice, OfDocuments, OfTokens, HasCard):
 
     @where_below_has("read_range", part_reader)
     def read_range(self, record_key: SupportsIndex, start: int, stop: int) -> Any:
-        """A part of a record, by its key, first token and end; only where the source has it, else an AttributeError."""
+        """A part of a record; only where the source has it, else an AttributeError.
+
+        Args:
+            record_key: int in [0, len(subset)); IndexError otherwise.
+            start: of its first token.
+            stop: behind its last token.
+        """
         return self._source.read_range(self._keys[check_key(record_key, len(self), self)], start, stop)
 
     @property
@@ -265,7 +275,11 @@ class SubsetDataSource(SourceAdvice, OfDocuments, OfTokens, HasCard):
 
     @where_of_tokens
     def bounds(self, record_keys: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The places of records (n,) for `slices`: the first token of each, and the one behind its last."""
+        """The places of records (n,) for `slices`: the first token of each, and the one behind its last.
+
+        Args:
+            record_keys: integers (n,); IndexError naming the first that is out of range.
+        """
         bounds: tuple[NDArray[np.int64], NDArray[np.int64]] = self._source.bounds(
             self._source_keys(record_keys)
         )
@@ -279,7 +293,12 @@ class SubsetDataSource(SourceAdvice, OfDocuments, OfTokens, HasCard):
 
     @where_of_tokens
     def document_column(self, name: str, record_keys: ArrayLike) -> NDArray[Any]:
-        """The values (n,) of a column of documents, as a `TokenDataSource` gives them."""
+        """The values (n,) of a column of documents, as a `TokenDataSource` gives them.
+
+        Args:
+            name: of the column.
+            record_keys: integers (n,); IndexError naming the first that is out of range.
+        """
         values: NDArray[Any] = self._source.document_column(name, self._source_keys(record_keys))
         return values
 
@@ -292,13 +311,22 @@ class SubsetDataSource(SourceAdvice, OfDocuments, OfTokens, HasCard):
         return namer_of(self._source)(self._keys[check_key(record_key, len(self), self)])
 
     def origins(self, record_keys: ArrayLike) -> Origins:
-        """Where the source's records are from."""
+        """Where the source's records are from.
+
+        Args:
+            record_keys: integers (n,).
+        """
         return origins_of(self._source, self._source_keys(record_keys))
 
     def records_with(
         self, documents: NDArray[np.int64], corpus: str | None
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The places of the source's records that were chosen; each with all of its places."""
+        """The places of the source's records that were chosen; each with all of its places.
+
+        Args:
+            documents: keys of documents, (n,) int64.
+            corpus: the name of theirs, None where there is one.
+        """
         which, below = records_with(self._source, documents, corpus)
         some, places = self._places_of(below)
         return which[some], places

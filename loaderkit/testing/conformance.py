@@ -97,8 +97,11 @@ class Skip(Exception):  # noqa: N818 - no error
 class ConformanceReport:
     """What a check of one part, such as `check_source`, ran; a ConformanceError comes where a rule is broken.
 
-    subject: what was checked. passed: names of checks, and what each of them showed. skipped: names of those that were
-    not run, and why. pickled_bytes: what travels to each worker process, None where it wasn't pickled.
+    Attributes:
+        subject: what was checked.
+        passed: names of checks, and what each of them showed.
+        skipped: names of those that were not run, and why.
+        pickled_bytes: what travels to each worker process, None where it wasn't pickled.
 
     >>> report = ConformanceReport(
     ...     subject="a list of 3 records",

@@ -33,9 +33,12 @@ from .watched_source import WatchedSource
 class PipelineReport:
     """What `check_pipeline` ran and found equal.
 
-    batches: number of compared elements, less than requested where the stream ends before. indices: number of indices
-    that they took, over all shards. leaves: paths of the first element's leaves, "" for an element that is a leaf.
-    operations: labels, in order. runs: the ways in which the pipeline was run.
+    Attributes:
+        batches: number of compared elements, less than requested where the stream ends before.
+        indices: number of indices that they took, over all shards.
+        leaves: paths of the first element's leaves, "" for an element that is a leaf.
+        operations: labels, in order.
+        runs: the ways in which the pipeline was run.
 
     >>> PipelineReport(
     ...     batches=8, indices=256, leaves=("['x']",), operations=("Batch(batch_size=32)",), runs=()

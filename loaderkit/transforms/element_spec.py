@@ -14,6 +14,10 @@ from loaderkit._base.tree import map_leaves
 class ArraySpec:
     """Shape and dtype of an array that will come, as `element_spec` gives them.
 
+    Args:
+        shape: of the array.
+        dtype: of the array.
+
     >>> ArraySpec((32, 28, 28), np.dtype("uint8"))
     ArraySpec(shape=(32, 28, 28), dtype=dtype('uint8'))
     """

@@ -116,6 +116,10 @@ class PadBatch(Batch):
     def pad(self, row: Any, bucket: int) -> Any:
         """A row with its leaves padded to the boundaries of a bucket.
 
+        Args:
+            row: an element.
+            bucket: the place of its boundary in each list of them.
+
         >>> import numpy as np
         >>> PadBatch(2, boundaries={"x": [2, 4]}).pad({"x": np.array([7])}, 1)
         {'x': array([7, 0, 0, 0])}
@@ -146,7 +150,12 @@ class PadBatch(Batch):
         return row
 
     def stacked(self, parts: Sequence[Block | Sequence[Any]], describe: Callable[[int], str]) -> Any:
-        """The rows stacked; if they aren't padded, after padding to the smallest bucket that holds all."""
+        """The rows stacked; if they aren't padded, after padding to the smallest bucket that holds all.
+
+        Args:
+            parts: the rows, as elements or as blocks of them.
+            describe: what errors call the row of a place.
+        """
         if self.rows_padded:
             return stack(parts, describe)
         rows = [*chain.from_iterable(_rows(part) for part in parts)]

@@ -20,8 +20,10 @@ ENDED = "ended"
 class OperationCounters:
     """One operation, in one worker or in several.
 
-    name: as in errors, "operations[0] Decode". nanoseconds: in its calls. elements_in, elements_out: what it took and
-    gave.
+    Attributes:
+        name: as in errors, "operations[0] Decode".
+        nanoseconds: in its calls.
+        elements_in, elements_out: what it took and gave.
     """
 
     name: str
@@ -58,20 +60,28 @@ class TaskTrace(NamedTuple):
 class WorkerCounters:
     """One worker, or several as one. Times are nanoseconds of one clock; the phase that is open is in them.
 
-    number: of the worker in its pool, which none of its successors has; -1 where several are summed.
-    kind: "process", "thread", or "inline" for the thread that calls next().
-    phase: what it is in now, one of `PHASES`, or "ended". task: the one that it is at, None for none.
-    starting: until it was ready. working: in tasks. telling: messages, pickles, outputs. starving: for want of tasks.
-    waiting: for memory, or for the trainer's answer. wall: all of these together.
-    unfinished: the part of `working` that is of the present task, which is in no other figure yet.
-    cpu: of its thread in tasks; None where that isn't known.
-    tasks, records, rows, nbytes: done, read, made, made in bytes (about).
-    read, read_calls: in which the worker itself read, or waited for reads ahead.
-    threads_read, threads_read_calls: of its reading threads. retries: reads that were tried again.
-    tokens: that were packed into rows. places: of these rows, padding included.
-    batch: in which batches were made. operations: of each.
-    delayed: in which its thread could run and had no processor, since it was ready; None where that isn't known.
-    memory: bytes of its own at the snapshot; None where that isn't known.
+    Attributes:
+        number: of the worker in its pool, which none of its successors has; -1 where several are summed.
+        kind: "process", "thread", or "inline" for the thread that calls next().
+        phase: what it is in now, one of `PHASES`, or "ended".
+        task: the one that it is at, None for none.
+        starting: until it was ready.
+        working: in tasks.
+        telling: messages, pickles, outputs.
+        starving: for want of tasks.
+        waiting: for memory, or for the trainer's answer. `wall` is these five together.
+        unfinished: the part of `working` that is of the present task, which is in no other figure yet.
+        cpu: of its thread in tasks; None where that isn't known.
+        tasks, records, rows, nbytes: done, read, made, made in bytes (about).
+        read, read_calls: in which the worker itself read, or waited for reads ahead.
+        threads_read, threads_read_calls: of its reading threads.
+        tokens: that were packed into rows.
+        places: of these rows, padding included.
+        retries: reads that were tried again.
+        batch: in which batches were made.
+        operations: of each.
+        delayed: in which its thread could run and had no processor, since it was ready; None where that isn't known.
+        memory: bytes of its own at the snapshot; None where that isn't known.
     """
 
     number: int = -1
@@ -174,14 +184,20 @@ def _all_of(operations: Sequence[OperationCounters]) -> OperationCounters:
 class PoolCounters:
     """The workers of an executor, at a snapshot.
 
-    workers: those that live, by number. ended: what all that ended did together.
-    wanted: how many there should be, and of other machines those that are there; 0 without workers.
-    places: by place what its worker did, and those before it that it replaced; their number is the place.
-    lost: workers that died or were killed. repeated: tasks that were begun again after a loss.
-    mapped: bytes of the shared memory; used: of its slots; leased: of batches that the user holds; copied: of batches
-    that were copied for want of memory. All 0 without workers.
-    tasks_waiting: tasks that are given and not done. ready: elements that are made and not taken.
-    executor: its number in this process, for two may have workers of the same numbers; 0 where there is none.
+    Attributes:
+        workers: those that live, by number.
+        ended: what all that ended did together.
+        wanted: how many there should be, and of other machines those that are there; 0 without workers.
+        lost: workers that died or were killed.
+        repeated: tasks that were begun again after a loss.
+        mapped: bytes of the shared memory; 0 without workers, as the next three.
+        used: bytes of its slots.
+        leased: bytes of batches that the user holds.
+        copied: bytes of batches that were copied for want of memory.
+        tasks_waiting: tasks that are given and not done.
+        ready: elements that are made and not taken.
+        places: by place what its worker did, and those before it that it replaced; their number is the place.
+        executor: its number in this process, for two may have workers of the same numbers; 0 where there is none.
     """
 
     workers: tuple[WorkerCounters, ...]
@@ -276,7 +292,9 @@ class _Counted:
 class CorpusCounters:
     """One component of a mixture, over all processes.
 
-    records: of the elements handed out. epochs: None where its sampler doesn't say how long one is.
+    Attributes:
+        records: of the elements handed out.
+        epochs: None where its sampler doesn't say how long one is.
     """
 
     records: int = 0
@@ -296,7 +314,10 @@ class CorpusCounters:
 class Exposed(_Counted):
     """What `it.watch(loss)` found; times are nanoseconds.
 
-    exposed: with nothing to do, in blocked calls that were judged. judged: of these calls in all. calls: how many.
+    Attributes:
+        exposed: with nothing to do, in blocked calls that were judged.
+        judged: of these calls in all.
+        calls: how many.
     """
 
     exposed: int = 0
@@ -313,13 +334,19 @@ class Exposed(_Counted):
 class TrainerCounters(_Counted):
     """One iterator's user. Times are nanoseconds.
 
-    elapsed: since the first element was there. opening: blocked until the first element after an opening, a seek or a
-    restore; opening_since_first: without that of the first element of all.
-    waiting: blocked otherwise, for workers, or at work itself where there are none. handing: in the loader's own code.
-    placing: sending batches to devices. paused: in gaps that are far longer than usual, such as an evaluation.
-    elements: handed out. after_first: those after the first. openings: those that came first after an opening.
-    blocked_calls: calls of next() that were blocked and gave an element, openings left out.
-    records, bad_records: of the elements handed out, this process's.
+    Attributes:
+        elapsed: since the first element was there.
+        opening: blocked until the first element after an opening, a seek or a restore.
+        opening_since_first: as `opening`, without that of the first element of all.
+        waiting: blocked otherwise, for workers, or at work itself where there are none.
+        handing: in the loader's own code.
+        placing: sending batches to devices.
+        paused: in gaps that are far longer than usual, such as an evaluation.
+        elements: handed out.
+        after_first: elements after the first.
+        openings: elements that came first after an opening.
+        blocked_calls: calls of next() that were blocked and gave an element, openings left out.
+        records, bad_records: of the elements handed out, this process's.
     """
 
     elapsed: int = 0

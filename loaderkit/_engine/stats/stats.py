@@ -20,11 +20,15 @@ class Stats:
     `later - earlier` is the interval between two of one iterator or one loader; ValueError for others. A figure that
     isn't known is None, and "unknown" in texts.
 
-    trainer: of the thread that takes the elements; None for a loader's own `stats()`.
-    pool: of the workers, which all iterators of a loader share.
-    step: that of the iterator; None for a loader. exposed: what `it.watch(loss)` saw, None without it.
-    of: the number of the iterator or loader in this process. at: when it was taken, by perf_counter_ns.
-    of_interval: whether it is a difference. corpora: of a mixture each component, by name.
+    Attributes:
+        trainer: of the thread that takes the elements; None for a loader's own `stats()`.
+        pool: of the workers, which all iterators of a loader share.
+        step: that of the iterator; None for a loader.
+        exposed: what `it.watch(loss)` saw, None without it.
+        of: the number of the iterator or loader in this process.
+        at: when it was taken, by perf_counter_ns.
+        of_interval: whether it is a difference.
+        corpora: of a mixture each component, by name.
 
     >>> import loaderkit as lk
     >>> it = iter(lk.load(range(100), num_epochs=1, batch_size=10))

@@ -151,7 +151,11 @@ class Dataset(Generic[T_co]):
     def map(self, function: Callable[[T_co], U]) -> Dataset[U]: ...
     @refusing_foreign_arguments
     def map(self, function: Callable[[T_co], U] | Map) -> Dataset[U] | Dataset[Any]:
-        """One element of each; a function of one element, or a Map."""
+        """One element of each.
+
+        Args:
+            function: takes an element and gives the one in its place, or an lk.Map.
+        """
         return self._with(Map, function)
 
     @overload
@@ -162,9 +166,11 @@ class Dataset(Generic[T_co]):
     def random_map(
         self, function: Callable[[T_co, np.random.Generator], U] | RandomMap | Seeded
     ) -> Dataset[U] | Dataset[Any]:
-        """One element of each, drawn; a function of (element, rng), a RandomMap, or a Seeded.
+        """One element of each, drawn by the seed, the step's number among such and the element's index in the stream.
 
-        It draws by the seed, its number among such steps and the index of the element in the stream.
+        Args:
+            function: takes (element, rng), rng a numpy.random.Generator, and gives the element in its place; or an
+                lk.RandomMap or lk.transforms.Seeded.
         """
         return self._with(RandomMap, function)
 
@@ -174,12 +180,20 @@ class Dataset(Generic[T_co]):
     def map_with_index(self, function: Callable[[int, T_co], U]) -> Dataset[U]: ...
     @refusing_foreign_arguments
     def map_with_index(self, function: Callable[[int, T_co], U] | MapWithIndex) -> Dataset[U] | Dataset[Any]:
-        """One element of each and its place in the stream; a function of (index, element), or a MapWithIndex."""
+        """One element of each and its place in the stream.
+
+        Args:
+            function: takes (index, element), index an int, and gives the element in its place; or an lk.MapWithIndex.
+        """
         return self._with(MapWithIndex, function)
 
     @refusing_foreign_arguments
     def filter(self, function: Callable[[T_co], bool | np.bool_] | Filter) -> Dataset[T_co]:
-        """The elements for which a function is true."""
+        """The elements for which a function is true.
+
+        Args:
+            function: takes an element and gives a bool, or an lk.Filter.
+        """
         return self._with(Filter, function)
 
     @overload
@@ -192,7 +206,12 @@ class Dataset(Generic[T_co]):
     def flat_map(
         self, function: Callable[[T_co], Iterable[U]] | FlatMap, *, max_fan_out: int | None = None
     ) -> Dataset[U] | Dataset[Any]:
-        """Any number of elements of each; max_fan_out: the most, more are an error."""
+        """Any number of elements of each.
+
+        Args:
+            function: takes an element and gives those in its place, or an lk.FlatMap.
+            max_fan_out: how many it gives at most; more are an error.
+        """
         return self._with(FlatMap, function, max_fan_out=max_fan_out)
 
     @overload
@@ -203,16 +222,30 @@ class Dataset(Generic[T_co]):
     def window(
         self, size: int | Window, function: Callable[[list[T_co]], Iterable[U]] | None = None
     ) -> Dataset[U] | Dataset[Any]:
-        """What a function makes of each `size` consecutive elements, or a Window."""
+        """What a function makes of each `size` consecutive elements.
+
+        Args:
+            size: of a window in elements, 1 or more; or an lk.Window, alone.
+            function: takes the list of them and gives the elements in their place.
+        """
         return self._with(Window, size, function=function)
 
     @refusing_foreign_arguments
     def window_shuffle(self, size: int) -> Dataset[T_co]:
-        """The elements of each `size` consecutive ones in another order, where a shuffle of records isn't enough."""
+        """The elements of each `size` consecutive ones in another order, where a shuffle of records isn't enough.
+
+        Args:
+            size: in elements, 1 or more.
+        """
         return self._with(WindowShuffle, size)
 
     def pack(self, length: int | Mapping[str, int] | Pack, **options: Any) -> Dataset[Any]:
-        """Rows of `length` tokens of the documents as they come; the options of lk.Pack, or a Pack."""
+        """Rows of tokens of the documents as they come.
+
+        Args:
+            length: tokens of a row, for several features {feature: tokens}; or an lk.Pack, alone.
+            options: those of lk.Pack.
+        """
         return self._with(Pack, length, **options)
 
     @refusing_foreign_arguments
@@ -224,9 +257,12 @@ class Dataset(Generic[T_co]):
         drop_remainder: bool = False,
         batch_fn: Callable[[list[T_co]], Any] | None = None,
     ) -> Dataset[Any]:
-        """`size` consecutive elements stacked; of the last batch the rows of all processes together.
+        """Consecutive elements stacked.
 
-        remainder, drop_remainder, batch_fn: as lk.Batch takes them; or an lk.Batch or lk.PadBatch as it is.
+        Args:
+            size: of a batch in elements, of the last Batch those of all processes together; or an lk.Batch or
+                lk.PadBatch, alone.
+            remainder, drop_remainder, batch_fn: as lk.Batch takes them.
         """
         options = {
             "remainder": None if remainder == "keep" else remainder,
@@ -244,7 +280,11 @@ class Dataset(Generic[T_co]):
         return self._then(self._form.with_operation(op, sized=True), "batch", size, **options)
 
     def apply(self, operations: Operation | Iterable[Operation]) -> Dataset[Any]:
-        """The operations of lk.transforms, or one, as a loader takes them."""
+        """What operations make of the elements.
+
+        Args:
+            operations: those of lk.transforms, or functions of an element, as a loader takes them; or one of them.
+        """
         single = isinstance(operations, Transformation) or callable(operations)
         given: Any = [operations] if single else operations
         form, made = self._form, as_operations(given)
@@ -268,30 +308,51 @@ class Dataset(Generic[T_co]):
 
     @refusing_foreign_arguments
     def repeat(self, num_epochs: int | None = None) -> Dataset[T_co]:
-        """So many epochs, without end if not given."""
+        """The records again and again.
+
+        Args:
+            num_epochs: how often, 1 or more; None without end.
+        """
         return self._then(self._form.repeated(num_epochs), "repeat", num_epochs)
 
     def seed(self, seed: int) -> Dataset[T_co]:
-        """The seed, int in [0, 2**64), of the steps that draw and of a shuffle without one."""
+        """The seed of the steps that draw, and of a shuffle without one.
+
+        Args:
+            seed: int in [0, 2**64).
+        """
         return self._then(self._form.with_seed(seed), "seed", seed)
 
     # --- which records ------------------------------------------------------------------------------------------------
 
     @refusing_foreign_arguments
     def take(self, count: int) -> Dataset[T_co]:
-        """The first ones, of batches the first steps; of shuffled records those of epoch 0, in its order."""
+        """The first ones, of batches the first steps; of shuffled records those of epoch 0, in its order.
+
+        Args:
+            count: how many, 1 or more.
+        """
         count = at_least("count", count, 1)
         return self._then(self._form.sliced("take", slice(count)), "take", count)
 
     @refusing_foreign_arguments
     def skip(self, count: int) -> Dataset[T_co]:
-        """All but the first ones."""
+        """All but the first ones.
+
+        Args:
+            count: how many are left out, 0 or more.
+        """
         count = at_least("count", count, 0)
         return self._then(self._form.sliced("skip", slice(count, None)), "skip", count)
 
     @refusing_foreign_arguments
     def shard(self, shard_index: int, shard_count: int) -> Dataset[T_co]:
-        """Every `shard_count`-th record from `shard_index` on; the part of a process is `loader(shard_options=)`."""
+        """Every `shard_count`-th record from `shard_index` on; the part of a process is `loader(shard_options=)`.
+
+        Args:
+            shard_index: int in [0, shard_count).
+            shard_count: int >= 1.
+        """
         count = at_least("shard_count", shard_count, 1)
         first = at_least("shard_index", shard_index, 0, below=count)
         form = self._form.sliced("shard", slice(first, None, count))
@@ -299,14 +360,22 @@ class Dataset(Generic[T_co]):
 
     @refusing_foreign_arguments
     def select(self, record_keys: npt.ArrayLike | range) -> Dataset[T_co]:
-        """The records of these places, (n,) ints, in their order."""
+        """Chosen records, in the order in which they are given.
+
+        Args:
+            record_keys: their places, (n,) ints.
+        """
         return self._then(self._form.selected(record_keys), "select", record_keys)
 
     @refusing_foreign_arguments
     def cache(
         self, folder: str | os.PathLike[str] | None = None, *, limit: int | str | None = None
     ) -> Dataset[T_co]:
-        """The records behind the maps so far, each made once and kept; folder, limit: as lk.CachedDataSource says."""
+        """The records behind the maps so far, each made once and kept.
+
+        Args:
+            folder, limit: as lk.CachedDataSource has them.
+        """
         form = self._form.cached(folder, limit)
         return self._then(form, "cache", folder, limit=limit)
 
@@ -357,7 +426,11 @@ class Dataset(Generic[T_co]):
         num_epochs: int | None = None,
         seed: int | None = None,
     ) -> Dataset[Any]:
-        """The records of several chains in turn, as tf.data's `interleave`; the arguments of lk.interleave.
+        """The records of several chains in turn, as tf.data's `interleave`.
+
+        Args:
+            parts: chains, or {name: chain}.
+            cycle_length, block_length, num_epochs, seed: as lk.interleave has them.
 
         >>> import loaderkit as lk
         >>> "".join(lk.Dataset.interleave([["a", "b", "c"], ["D"], ["e", "f"]], cycle_length=2, num_epochs=1))
@@ -376,6 +449,9 @@ class Dataset(Generic[T_co]):
     ) -> Dataset[U]:
         """The records of several chains, one behind the other.
 
+        Args:
+            parts: chains, or {name: chain}.
+
         >>> import loaderkit as lk
         >>> list(lk.Dataset.concat([lk.Dataset([1, 2]).map(float), lk.Dataset([3])]))
         [1.0, 2.0, 3]
@@ -390,9 +466,11 @@ class Dataset(Generic[T_co]):
         *,
         strict: bool = True,
     ) -> Dataset[Any]:
-        """The records of several chains side by side: a tuple, or a dict by the names of a mapping.
+        """The records of several chains side by side.
 
-        strict: whether lengths that differ are a ValueError; False takes the first records of the longer ones.
+        Args:
+            parts: chains, of which a record is a tuple; or {name: chain}, of which it is a dict.
+            strict: whether lengths that differ are a ValueError; False takes the first records of the longer ones.
 
         >>> import loaderkit as lk
         >>> list(lk.Dataset.zip([[1, 2], lk.Dataset([3, 4]).map(float)]))
@@ -405,7 +483,10 @@ class Dataset(Generic[T_co]):
     # --- what it gives ------------------------------------------------------------------------------------------------
 
     def loader(self, **options: Unpack[LoaderOptions]) -> DataLoader[T_co]:
-        """A DataLoader of the chain; its arguments without data_source, sampler and operations.
+        """A DataLoader of the chain.
+
+        Args:
+            options: the arguments of lk.DataLoader, without data_source, sampler and operations.
 
         ValueError where a step that draws has no seed, and where a source has another length than when the chain was
         written.

@@ -27,8 +27,12 @@ MOST_READS = 64  # reading threads of a worker that are advised
 class Change:
     """A setting that could be changed.
 
-    what: as it is written. rate: records a second then, None where that isn't known. gain: by which factor. known: how,
-    "measured", "interpolated" or "at most". same_stream: whether the stream stays the same.
+    Attributes:
+        what: as it is written.
+        rate: records a second then, None where that isn't known.
+        gain: by which factor.
+        known: how, "measured", "interpolated" or "at most".
+        same_stream: whether the stream stays the same.
     """
 
     what: str
@@ -42,9 +46,11 @@ class Change:
 class Limit:
     """What a pipeline is limited by.
 
-    kind: "trainer", "hand-over", "workers", "processors", "interpreter lock", "reads", "operation", "calling thread",
-    "memory", "bursts" or "unknown".
-    what: in words, such as "operations[0] Map(decode) on CPU". part: the largest one of a record, None where unknown.
+    Attributes:
+        kind: "trainer", "hand-over", "workers", "processors", "interpreter lock", "reads", "operation", "calling
+            thread", "memory", "bursts" or "unknown".
+        what: in words, such as "operations[0] Map(decode) on CPU".
+        part: the largest one of a record, None where unknown.
     """
 
     kind: str

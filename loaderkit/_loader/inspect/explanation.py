@@ -12,9 +12,14 @@ from .analysis import Change, Limit
 class Explanation:
     """Whether the loader is the bottleneck, what limits it, and what to change.
 
-    bottleneck: None where it isn't known. limit: of the loader. advice: what to try first, "" for nothing.
-    why: what the first line follows from. changes: the best first. notes: what else is worth knowing. lacking: how the
-    trainer's side is told, where it isn't known.
+    Attributes:
+        bottleneck: None where it isn't known.
+        limit: of the loader.
+        advice: what to try first, "" for nothing.
+        why: what the first line follows from.
+        changes: the best first.
+        notes: what else is worth knowing.
+        lacking: how the trainer's side is told, where it isn't known.
     """
 
     bottleneck: bool | None

@@ -40,11 +40,15 @@ _COUNTED = {"count": np.dtype("<u4"), "pieces": np.dtype("<u4"), "last": np.dtyp
 class Documents:
     """What was read of documents: a row for each piece, by step, row and place in it; each column is an array (n,).
 
-    step, row: int64, row of the global batch. piece: int64, its number among those of the row. corpus: texts, or None
-    where the source has no parts. document: int64, key in the corpus. id: what the source calls it, or None. file,
-    record: its file and its place there, None and -1 where the source doesn't say it. start, stop: int64, its first
-    token and the one behind the last; a stop of -1 is the document's end. epoch: int64, of its corpus where the loader
-    mixes some; -1 where the sampler doesn't say how long one is.
+    Attributes:
+        step, row: int64, row of the global batch.
+        piece: int64, its number among those of the row.
+        corpus: texts, or None where the source has no parts.
+        document: int64, key in the corpus.
+        id: what the source calls it, or None.
+        file, record: its file and its place there, None and -1 where the source doesn't say it.
+        start, stop: int64, its first token and the one behind the last; a stop of -1 is the document's end.
+        epoch: int64, of its corpus where the loader mixes some; -1 where the sampler doesn't say how long one is.
     """
 
     step: Int64Array

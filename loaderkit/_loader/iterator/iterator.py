@@ -255,7 +255,10 @@ class LoaderIterator(LineageMethods, Closing):
         """Finds out whether the device is idle while next() is blocked: call it after each step, with its loss.
 
         JAX dispatches ahead, so a blocked next() needn't mean an idle device. About once a second a thread waits for
-        the array, and the step doesn't. loss: a jax.Array; TypeError for another, ValueError for a donated one.
+        the array, and the step doesn't.
+
+        Args:
+            loss: a jax.Array; TypeError for another object, ValueError for a donated one.
 
         >>> import jax.numpy as jnp
         >>> import loaderkit as lk
@@ -326,7 +329,10 @@ class LoaderIterator(LineageMethods, Closing):
     def seek(self, step: int) -> None:
         """Goes to an earlier or later step; the distance costs nothing.
 
-        Raises ValueError where operations change the number of rows, IndexError for a step that doesn't exist.
+        Args:
+            step: the one that next() gives then, from 0 on; IndexError for one that doesn't exist.
+
+        Raises ValueError where operations change the number of rows.
 
         >>> import loaderkit as lk
         >>> it = iter(lk.load([5, 6, 7]))
@@ -342,7 +348,10 @@ class LoaderIterator(LineageMethods, Closing):
     def skip(self, n: int) -> None:
         """Leaves the data of the next n steps out; `step` stays as it is.
 
-        Raises ValueError where operations change the number of rows, IndexError where the stream has fewer.
+        Args:
+            n: 0 or more; IndexError where the stream has fewer steps.
+
+        Raises ValueError where operations change the number of rows.
 
         >>> import loaderkit as lk
         >>> it = iter(lk.load([5, 6, 7]))
@@ -408,8 +417,12 @@ class LoaderIterator(LineageMethods, Closing):
     def records(self, step: int) -> list[RecordMetadata]:
         """Metadata of every record of a step over all shards, in order, as planned; reads no data.
 
-        With the names that the data source gives its records. What was read instead of a bad record isn't in it. Raises
-        ValueError where operations change the number of rows, IndexError for a step that doesn't exist.
+        With the names that the data source gives its records. What was read instead of a bad record isn't in it.
+
+        Args:
+            step: from 0 on; IndexError for one that doesn't exist.
+
+        Raises ValueError where operations change the number of rows.
 
         >>> import loaderkit as lk
         >>> [metadata.record_key for metadata in iter(lk.load([5, 6, 7], batch_size=2)).records(0)]
@@ -433,13 +446,21 @@ class LoaderIterator(LineageMethods, Closing):
         return f"<{type(self).__name__} at step {self.step}, index {self.index}>"
 
     async def save(self, directory: Any) -> Coroutine[Any, Any, None]:
-        """Orbax's StatefulCheckpointable: takes the position now; the coroutine that is returned writes it."""
+        """Orbax's StatefulCheckpointable: takes the position now; the coroutine that is returned writes it.
+
+        Args:
+            directory: the folder, as Orbax gives it.
+        """
         from loaderkit._loader.state_files import save_async
 
         return await save_async(self, directory)
 
     async def load(self, directory: Any) -> Coroutine[Any, Any, None]:
-        """Orbax's StatefulCheckpointable: restores the position saved there with `self.allow`, and prefetches."""
+        """Orbax's StatefulCheckpointable: restores the position saved there with `self.allow`, and prefetches.
+
+        Args:
+            directory: the folder, as Orbax gives it.
+        """
         from loaderkit._loader.state_files import load_async
 
         return await load_async(self, directory)

@@ -73,7 +73,13 @@ class ChangedWeights(Mapping[str, Fraction]):
 
 
 class MixtureStage(NamedTuple):
-    """The weights that hold from `first_index` on: {name: weight}, positive ones only."""
+    """The weights that hold from an index on.
+
+    Attributes:
+        first_index: the first index that they hold for.
+        weights: {name: weight}, positive ones only.
+        live: whether `reweigh` began it.
+    """
 
     first_index: int
     weights: Weights
@@ -87,7 +93,10 @@ class MixtureStages:
     Of each stage but the first the weights are kept as `ChangedWeights`: a state of a thousand stages with a thousand
     names has the few that change.
 
-    known: the place of the stage that `taken` is of; taken: {name: records read before it}, without zeros.
+    Attributes:
+        entries: the stages.
+        known: the place of the stage that `taken` is of.
+        taken: {name: records read before it}, without zeros.
 
     >>> stages = MixtureStages((MixtureStage(0, {"a": Fraction(1)}), MixtureStage(100, {"b": Fraction(1)})))
     >>> live = stages.reweighed(50, {"a": Fraction(1), "b": Fraction(1)})

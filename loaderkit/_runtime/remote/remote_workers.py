@@ -6,10 +6,13 @@ from typing import Any, Protocol
 class RemoteWorkers(Protocol):
     """Workers on other hosts, such as `lk.interop.ray.Workers`.
 
-    count: how many, in all. driver: the module of the process that has them started, which calls `serve` of
-    fleet_process.py. listen: HOST:PORT for the trainer's port; None for a free one at the address by which the cluster
-    knows this host. advertise: the host that keepers connect to instead of that one. other_cpus: "refuse" for hosts on
-    which libraries compute other bits than here, "warn" to take them.
+    Attributes:
+        count: how many, in all.
+        driver: the module of the process that has them started, which calls `serve` of fleet_process.py.
+        listen: HOST:PORT for the trainer's port; None for a free one at the address by which the cluster knows this
+            host.
+        advertise: the host that keepers connect to instead of that one.
+        other_cpus: "refuse" for hosts on which libraries compute other bits than here, "warn" to take them.
     """
 
     @property

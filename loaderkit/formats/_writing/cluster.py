@@ -9,8 +9,9 @@ from loaderkit._base.system.dataclasses import dataclass
 class Cluster(Protocol):
     """Hosts that do tasks, such as `lk.interop.ray.Tasks`.
 
-    driver: the module of the process that talks to them, as `Driver` takes it. other_cpus: "refuse" for hosts on which
-    libraries compute other bits than here, "warn" to take them.
+    Attributes:
+        driver: the module of the process that talks to them, as `Driver` takes it.
+        other_cpus: "refuse" for hosts on which libraries compute other bits than here, "warn" to take them.
     """
 
     @property

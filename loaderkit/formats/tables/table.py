@@ -112,7 +112,11 @@ class TableDataSource(TableRowsSource):
         return found
 
     def name(self, record_key: Any) -> str:
-        """Which row, such as "table[17]"."""
+        """Which row, such as "table[17]".
+
+        Args:
+            record_key: int in [0, len(source)).
+        """
         return f"table[{record_key}]"
 
     def data_files(self) -> dict[str, int | None]:

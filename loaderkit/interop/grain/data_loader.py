@@ -243,11 +243,12 @@ class DataLoaderIterator(Iterator[Any]):
         return written(self._reader.position, self._layout, self._data_loader._identity())
 
     def set_state(self, state: bytes) -> None:
-        """Goes to where a state stands: one of ours or of Grain's, of any worker_count.
+        """Goes to where a state stands.
 
-        Raises json.JSONDecodeError or StateError where it is no such document, CheckpointMismatchError where it is of
-        another sampler, source or layout, StateError where it is of another shard, IndexError where it is after the
-        last record; nothing has changed then.
+        Args:
+            state: of ours or of Grain's, of any worker_count. json.JSONDecodeError or StateError where it is no such
+                document, CheckpointMismatchError where it is of another sampler, source or layout, StateError where it
+                is of another shard, IndexError where it is after the last record; nothing has changed then.
         """
         loader = self._data_loader
         layout, position = read(state, loader._identity(), validate=self._validate_state)
@@ -274,13 +275,21 @@ class DataLoaderIterator(Iterator[Any]):
         self._reader.close()
 
     async def save(self, directory: Any) -> Coroutine[Any, Any, None]:
-        """Orbax's StatefulCheckpointable: takes the state now, writes it in what is returned."""
+        """Orbax's StatefulCheckpointable: takes the state now, writes it in what is returned.
+
+        Args:
+            directory: the folder, as Orbax gives it.
+        """
         from .checkpoint import save_async
 
         return await save_async(self, directory)
 
     async def load(self, directory: Any) -> Coroutine[Any, Any, None]:
-        """Orbax's StatefulCheckpointable: goes to the state saved there in what is returned."""
+        """Orbax's StatefulCheckpointable: goes to the state saved there in what is returned.
+
+        Args:
+            directory: the folder, as Orbax gives it.
+        """
         from .checkpoint import load_saved
 
         return load_saved(self, directory)

@@ -74,12 +74,20 @@ __all__ = [
 
 
 def apply_transformations(ds: Any, transformations: Any) -> Any:
-    """`ds.apply(transformations)`."""
+    """`ds.apply(transformations)`.
+
+    Args:
+        ds: a data set.
+        transformations: one, or a list of them.
+    """
     return ds.apply(transformations)
 
 
 def get_next_index(ds_iter: DatasetIterator) -> int:
     """The number of the element that an iterator gives next; NotImplementedError where it isn't known.
+
+    Args:
+        ds_iter: an iterator of a data set.
 
     >>> import loaderkit.interop.grain as grain
     >>> it = iter(grain.MapDataset.range(5).to_iter_dataset().batch(2))
@@ -91,7 +99,12 @@ def get_next_index(ds_iter: DatasetIterator) -> int:
 
 
 def set_next_index(ds_iter: DatasetIterator, index: int) -> None:
-    """Goes to an element by its number; NotImplementedError where none has one."""
+    """Goes to an element by its number; NotImplementedError where none has one.
+
+    Args:
+        ds_iter: an iterator of a data set.
+        index: the number of the element that it gives next, 0 or more.
+    """
     ds_iter._set_next_index(index)
 
 

@@ -26,6 +26,10 @@ OUT = TypeVar("OUT")
 class Record(Generic[T]):
     """Metadata and data of an element, as the legacy operations take and give them.
 
+    Args:
+        metadata: of the record.
+        data: the element.
+
     >>> Record(RecordMetadata(0), "data").data
     'data'
     """
@@ -47,7 +51,11 @@ class Operation(Protocol):
 
 @dataclass
 class MapOperation(Generic[IN, OUT]):
-    """Applies a function to the data of each record; deprecated."""
+    """Applies a function to the data of each record; deprecated.
+
+    Args:
+        map_function: takes the data and gives the data in its place.
+    """
 
     map_function: Callable[[IN], OUT]
 
@@ -65,7 +73,11 @@ class MapOperation(Generic[IN, OUT]):
 
 @dataclass
 class RandomMapOperation(Generic[IN, OUT]):
-    """Applies a function to the data and the generator of each record; deprecated."""
+    """Applies a function to the data and the generator of each record; deprecated.
+
+    Args:
+        random_map_function: takes the data and the numpy.random.Generator, and gives the data in its place.
+    """
 
     random_map_function: Callable[[IN, np.random.Generator], OUT]
 
@@ -83,7 +95,11 @@ class RandomMapOperation(Generic[IN, OUT]):
 
 @dataclass
 class FilterOperation(Generic[IN]):
-    """Keeps the records of which the condition is true for the data; deprecated."""
+    """Keeps the records of which the condition is true for the data; deprecated.
+
+    Args:
+        condition_function: takes the data and gives a bool.
+    """
 
     condition_function: Callable[[IN], bool]
 

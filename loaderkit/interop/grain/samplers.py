@@ -73,7 +73,10 @@ class SequentialSampler:
         return self._max_index
 
     def record_keys(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The record keys of many indices, (n,) int64 each; IndexError for one out of range.
+        """The record keys of many indices, (n,) int64.
+
+        Args:
+            indices: (n,) int64; IndexError for one out of range.
 
         >>> SequentialSampler(4).record_keys(np.array([2, 3])).tolist()
         [2, 3]
@@ -137,7 +140,10 @@ class IndexSampler:
         return sys.maxsize if self._max_index is None else self._max_index
 
     def record_keys(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The record keys of many indices, (n,) int64 each; IndexError for one out of range.
+        """The record keys of many indices, (n,) int64.
+
+        Args:
+            indices: (n,) int64; IndexError for one out of range.
 
         >>> IndexSampler(5, shuffle=True, seed=32).record_keys(np.arange(5)).tolist()
         [2, 4, 3, 0, 1]

@@ -50,6 +50,9 @@ class NoSharding(ShardOptions):
 class ShardByJaxProcess(ShardOptions):
     """JAX process i of n loads shard i of n; without JAX the only one.
 
+    Args:
+        drop_remainder: whether an IndexSampler gives all shards the same number of records.
+
     >>> ShardByJaxProcess().shard_count
     1
     """
@@ -66,6 +69,10 @@ class ShardByJaxProcess(ShardOptions):
 
 def even_split(num_examples: int, options: ShardOptions) -> tuple[int, int]:
     """The range [start, stop) of records that belong to a shard: consecutive ones, the first shards get one more.
+
+    Args:
+        num_examples: records of all shards.
+        options: which shard.
 
     >>> even_split(8, ShardOptions(1, 3)), even_split(8, ShardOptions(1, 3, drop_remainder=True))
     ((3, 6), (2, 4))

@@ -75,7 +75,8 @@ class Filter(abc.ABC):
 class FlatMap(abc.ABC):
     """One element in, any number out; a RandomMap after it gets None for a generator, as in Grain.
 
-    max_fan_out: the most elements that one becomes. A DataLoader doesn't check it.
+    Attributes:
+        max_fan_out: the most elements that one becomes. A DataLoader doesn't check it.
     """
 
     max_fan_out: int

@@ -120,8 +120,9 @@ class ShardByJaxProcess:
     For data parallelism over a mesh that has the processes in order; `ShardBySharding` is for any mesh. A program of
     several processes has to call `jax.distributed.initialize()` first.
 
-    drop_remainder: as in `ShardOptions`. timeout: seconds that a process waits for the others when they compare plans
-    and agree on the last step.
+    Args:
+        drop_remainder: as in `ShardOptions`.
+        timeout: seconds that a process waits for the others when they compare plans and agree on the last step.
 
     >>> ShardByJaxProcess().resolve()
     ShardOptions(shard_index=0, shard_count=1, drop_remainder=False)
@@ -145,9 +146,10 @@ class ShardBySharding:
     For any mesh: with processes in any order, several processes that hold the same rows, or rows that aren't adjacent.
     The last Batch needs a `global_batch_size`.
 
-    sharding: of the batch's arrays, or a Mesh. spec: with a Mesh, the PartitionSpec; its first entry divides the
-    rows. timeout: seconds that a process waits for the others when they compare plans and agree on the last step.
-    TypeError for other types.
+    Args:
+        sharding: of the batch's arrays, or a Mesh. TypeError for another object.
+        spec: with a Mesh, the PartitionSpec, whose first entry divides the rows; TypeError for another object.
+        timeout: seconds that a process waits for the others when they compare plans and agree on the last step.
 
     >>> import jax
     >>> from jax.sharding import Mesh, PartitionSpec

@@ -56,7 +56,11 @@ class EpochPlans:
         return self.num_tokens / sum(plan.num_tokens / plan.fill for plan in self.plans)
 
     def rows(self, keys: npt.ArrayLike) -> RowPieces:
-        """The pieces of many rows at once, as `PackPlan.rows` gives them."""
+        """The pieces of many rows at once, as `PackPlan.rows` gives them.
+
+        Args:
+            keys: (n,) ints in [0, len(plans)); IndexError naming the first that is out of range.
+        """
         wanted = check_keys(keys, len(self), self)
         epochs = self._ends.searchsorted(wanted, "right")
         order = np.argsort(epochs, kind="stable")
@@ -73,13 +77,21 @@ class EpochPlans:
         return RowPieces(documents[places], starts[places], lengths[places], counts)
 
     def rows_of(self, documents: npt.ArrayLike) -> tuple[Int64Array, Int64Array]:
-        """The rows with pieces of documents in all epochs, as `PackPlan.rows_of` gives them."""
+        """The rows with pieces of documents in all epochs, as `PackPlan.rows_of` gives them.
+
+        Args:
+            documents: record keys, (n,) ints.
+        """
         pairs = [plan.rows_of(documents) for plan in self.plans]
         rows = [found + self._first(epoch) for epoch, (_, found) in enumerate(pairs)]
         return np.concatenate([which for which, _ in pairs]), np.concatenate(rows)
 
     def document_lengths(self, documents: npt.ArrayLike) -> Int64Array:
-        """The lengths that documents were planned with, as `PackPlan.document_lengths` gives them."""
+        """The lengths that documents were planned with, as `PackPlan.document_lengths` gives them.
+
+        Args:
+            documents: record keys, (n,) ints.
+        """
         return self.plans[0].document_lengths(documents)
 
     def fingerprint(self) -> dict[str, Any]:

@@ -99,8 +99,11 @@ def digest_of_plan(settings: dict[str, Any], frames: bytes) -> bytes:
 class RowPieces(NamedTuple):
     """The pieces of some rows, row by row.
 
-    documents: (n,) int64 record keys. starts, lengths: (n,) int64, each piece's first token in its document and its
-    tokens; (n, features) where features have lengths of their own. counts: (rows,) int64 pieces of each row.
+    Attributes:
+        documents: (n,) int64 record keys.
+        starts, lengths: (n,) int64, each piece's first token in its document and its tokens; (n, features) where
+            features have lengths of their own.
+        counts: (rows,) int64 pieces of each row.
     """
 
     documents: Int64Array
@@ -299,7 +302,10 @@ class PackPlan:
         return within(np.arange(documents.size), documents, 0, self.num_documents)
 
     def document_lengths(self, documents: npt.ArrayLike) -> Int64Array:
-        """The lengths that documents were planned with: (n,) record keys in, (n,) or (n, features) int64 out.
+        """The lengths that documents were planned with, (n,) or (n, features) int64.
+
+        Args:
+            documents: record keys, (n,) ints.
 
         >>> import loaderkit as lk
         >>> lk.plan_packing([3, 9], 4).document_lengths([1])

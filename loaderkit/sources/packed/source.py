@@ -317,7 +317,11 @@ class PackedDataSource(CallAdvice, OriginsBelow, HasCard):
         return f"documents {', '.join(map(str, documents[:_SHOWN]))}{more}"
 
     def origins(self, record_keys: ArrayLike) -> Origins:
-        """The pieces of rows, as `_source/origins.py` says them; their tokens are those of the first feature."""
+        """The pieces of rows, as `_source/origins.py` says them; their tokens are those of the first feature.
+
+        Args:
+            record_keys: integers (n,); IndexError naming the first that is out of range.
+        """
         pieces = self._pieces(check_keys(record_keys, len(self), self))
         below = origins_of(self._source, pieces.documents)
         feature = self._features[0]
@@ -326,7 +330,12 @@ class PackedDataSource(CallAdvice, OriginsBelow, HasCard):
         return below.of_rows(rows)._replace(starts=starts, stops=starts + lengths)
 
     def records_with(self, documents: Int64Array, corpus: str | None) -> tuple[Int64Array, Int64Array]:
-        """The rows with pieces of documents."""
+        """Which of some documents have pieces in rows, and these rows, (m,) int64 each.
+
+        Args:
+            documents: keys of documents, (n,) int64.
+            corpus: the name of theirs, None where there is one.
+        """
         which, below = records_with(self._source, documents, corpus)
         some, rows = self._plan.rows_of(below)
         return which[some], rows

@@ -70,10 +70,11 @@ class Numeric(ColumnMap):
 
     @classmethod
     def from_stats(cls, stats: StatsFile, key: Place, *, scale: str = "mean_std", **others: Any) -> Self:
-        """With what `loaderkit inspect --values` found: mean and std, or with scale="min_max" the least and greatest.
+        """With what `loaderkit inspect --values` found.
 
         Args:
             stats: the file, or what lk.offline.column_stats gives.
+            scale: "mean_std" for mean and std, "min_max" for the least and greatest value.
             key, others: as Numeric takes them.
 
         >>> stats = {"columns": {"age": {"kind": "number", "mean": 40.0, "std": 10.0, "min": 1, "max": 91}}}

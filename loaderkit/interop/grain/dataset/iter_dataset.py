@@ -108,27 +108,55 @@ class IterDataset(Dataset, abc.ABC):
         drop_remainder: bool = False,
         batch_fn: Callable[[Sequence[Any]], Any] | None = None,
     ) -> Any:
-        """Batches of consecutive elements; `batch_fn` takes the list of them instead of stacking."""
+        """Batches of consecutive elements.
+
+        Args:
+            batch_size: elements of a batch, 1 or more.
+            drop_remainder: whether a last, smaller batch is left out.
+            batch_fn: takes the list of elements and gives the batch, instead of stacking.
+        """
         return self._made("batch", batch_size, drop_remainder=drop_remainder, batch_fn=batch_fn)
 
     def seed(self, seed: int) -> Any:
-        """The same elements; the steps after it that are given no seed make theirs of this one."""
+        """The same elements; the steps after it that are given no seed make theirs of this one.
+
+        Args:
+            seed: int >= 0.
+        """
         return self._made("seed", seed=seed)
 
     def filter(self, transform: Any) -> Any:
-        """The elements for which a Filter, or a function, is true."""
+        """The elements for which a function is true.
+
+        Args:
+            transform: takes an element and gives a bool, or a Filter.
+        """
         return self._made("filter", transform)
 
     def map(self, transform: Any) -> Any:
-        """Each element as a Map, or a function, makes it."""
+        """Each element as a function makes it.
+
+        Args:
+            transform: takes an element and gives the one in its place, or a Map.
+        """
         return self._made("map", transform)
 
     def random_map(self, transform: Any, *, seed: int | None = None) -> Any:
-        """Each element as a RandomMap, or a function of it and a generator, makes it."""
+        """Each element as a function that draws makes it.
+
+        Args:
+            transform: takes an element and a numpy.random.Generator and gives the one in its place, or a RandomMap.
+            seed: int >= 0; None for one made of the last `seed` before.
+        """
         return self._made("random_map", transform, seed=seed)
 
     def map_with_index(self, transform: Any) -> Any:
-        """Each element as a MapWithIndex, or a function of its number in the stream and itself, makes it."""
+        """Each element as a function of its number makes it.
+
+        Args:
+            transform: takes the number in the stream and an element and gives the one in its place, or a
+                MapWithIndex.
+        """
         return self._made("map_with_index", transform)
 
     def prefetch(self, multiprocessing_options: Any) -> Any:
@@ -184,7 +212,11 @@ class DatasetIterator(Iterator[Any], abc.ABC):
 
     @abc.abstractmethod
     def set_state(self, state: dict[str, Any]) -> None:
-        """Goes to where a state stands."""
+        """Goes to where a state stands.
+
+        Args:
+            state: what `get_state` gave.
+        """
 
     def _mark(self) -> Any:
         """Where it stands, in what takes less time to make than a state."""
@@ -211,9 +243,17 @@ class DatasetIterator(Iterator[Any], abc.ABC):
         raise NotImplementedError(f"{type(self).__name__}: can't go to an index; set a state")
 
     async def save(self, directory: Any) -> Coroutine[Any, Any, None]:
-        """Orbax's StatefulCheckpointable: takes the state now, writes it in what is returned."""
+        """Orbax's StatefulCheckpointable: takes the state now, writes it in what is returned.
+
+        Args:
+            directory: the folder, as Orbax gives it.
+        """
         return await checkpoint.save_async(self, directory)
 
     async def load(self, directory: Any) -> Coroutine[Any, Any, None]:
-        """Orbax's StatefulCheckpointable: goes to the state saved there in what is returned."""
+        """Orbax's StatefulCheckpointable: goes to the state saved there in what is returned.
+
+        Args:
+            directory: the folder, as Orbax gives it.
+        """
         return checkpoint.load_saved(self, directory)

@@ -37,12 +37,19 @@ class MapDataset(Dataset, abc.ABC):
 
     @staticmethod
     def source(source: Any) -> "MapDataset":
-        """The records of a data source: anything with `__len__` and `__getitem__`."""
+        """The records of a data source.
+
+        Args:
+            source: anything with `__len__` and `__getitem__`.
+        """
         return _node("source", source)
 
     @staticmethod
     def range(start: int, stop: int | None = None, step: int = 1) -> "MapDataset":
         """The numbers of Python's range.
+
+        Args:
+            start, stop, step: as `range` takes them.
 
         >>> [*MapDataset.range(1, 6, 2)]
         [1, 3, 5]
@@ -51,7 +58,11 @@ class MapDataset(Dataset, abc.ABC):
 
     @staticmethod
     def mix(datasets: Sequence[Any], weights: Sequence[float] | None = None) -> "MapDataset":
-        """Elements of all data sets by weights, alike if none are given, until one has no more in its epoch.
+        """Elements of all data sets by weights, until one has no more in its epoch.
+
+        Args:
+            datasets: MapDatasets.
+            weights: a number above 0 for each; None for equal ones.
 
         >>> [*MapDataset.mix([MapDataset.range(5), MapDataset.range(7, 10)])]
         [0, 7, 1, 8, 2, 9]
@@ -60,12 +71,20 @@ class MapDataset(Dataset, abc.ABC):
 
     @staticmethod
     def select_from_datasets(datasets: Sequence[Any], selection_map: Any) -> "MapDataset":
-        """The elements that a DatasetSelectionMap names: which data set, and which index of it."""
+        """The elements that a map names.
+
+        Args:
+            datasets: MapDatasets.
+            selection_map: a DatasetSelectionMap; for each index it gives a data set's number and an index of that.
+        """
         return _node("select", datasets, selection_map)
 
     @staticmethod
     def concatenate(datasets: Sequence[Any]) -> "MapDataset":
         """The elements of one data set after the other's.
+
+        Args:
+            datasets: MapDatasets.
 
         >>> [*MapDataset.concatenate([MapDataset.range(2), MapDataset.range(7, 9)])]
         [0, 1, 7, 8]
@@ -94,43 +113,89 @@ class MapDataset(Dataset, abc.ABC):
         drop_remainder: bool = False,
         batch_fn: Callable[[Sequence[Any]], Any] | None = None,
     ) -> "MapDataset":
-        """Batches of consecutive elements of an epoch; `batch_fn` takes the list of them instead of stacking."""
+        """Batches of consecutive elements of an epoch.
+
+        Args:
+            batch_size: elements of a batch, 1 or more.
+            drop_remainder: whether a last, smaller batch is left out.
+            batch_fn: takes the list of elements and gives the batch, instead of stacking.
+        """
         return _node("batch", self, batch_size, drop_remainder=drop_remainder, batch_fn=batch_fn)
 
     def filter(self, transform: Any) -> "MapDataset":
-        """The elements for which a Filter, or a function, is true; None in the place of the others."""
+        """The elements for which a function is true; None in the place of the others.
+
+        Args:
+            transform: takes an element and gives a bool, or a Filter.
+        """
         return _node("filter", self, transform)
 
     def map(self, transform: Any) -> "MapDataset":
-        """Each element as a Map, or a function, makes it."""
+        """Each element as a function makes it.
+
+        Args:
+            transform: takes an element and gives the one in its place, or a Map.
+        """
         return _node("map", self, transform)
 
     def map_with_index(self, transform: Any) -> "MapDataset":
-        """Each element as a MapWithIndex, or a function of its index here and itself, makes it."""
+        """Each element as a function of its index makes it.
+
+        Args:
+            transform: takes the index here and an element and gives the one in its place, or a MapWithIndex.
+        """
         return _node("map_with_index", self, transform)
 
     def random_map(self, transform: Any, *, seed: int | None = None) -> "MapDataset":
-        """Each element as a RandomMap, or a function of it and the generator of its index here, makes it."""
+        """Each element as a function that draws makes it.
+
+        Args:
+            transform: takes an element and the numpy.random.Generator of its index here, and gives the one in its
+                place; or a RandomMap.
+            seed: int >= 0; None for one made of the last `seed` before.
+        """
         return _node("random_map", self, transform, seed=seed)
 
     def seed(self, seed: int) -> "MapDataset":
-        """The same elements; the steps after it that are given no seed make theirs of this one."""
+        """The same elements; the steps after it that are given no seed make theirs of this one.
+
+        Args:
+            seed: int >= 0.
+        """
         return _node("seed", self, seed=seed)
 
     def shuffle(self, seed: int | None = None) -> "MapDataset":
-        """The same elements in another order in each epoch; seed: int in [0, 2**32)."""
+        """The same elements in another order in each epoch.
+
+        Args:
+            seed: int in [0, 2**32); None for one made of the last `seed` before.
+        """
         return _node("shuffle", self, seed=seed)
 
     def slice(self, sl: builtins.slice) -> "MapDataset":
-        """The elements at a slice's indices of each epoch."""
+        """The elements at a slice's indices of each epoch.
+
+        Args:
+            sl: of the indices of an epoch.
+        """
         return _node("slice", self, sl)
 
     def repeat(self, num_epochs: int | None = None, *, reseed_each_epoch: bool = True) -> "MapDataset":
-        """So many epochs, without an end if not given; each the first one if `reseed_each_epoch` is False."""
+        """The elements of several epochs.
+
+        Args:
+            num_epochs: how many; None for no end.
+            reseed_each_epoch: whether steps that draw do so anew in each epoch; False gives the first one again.
+        """
         return _node("repeat", self, num_epochs, reseed_each_epoch=reseed_each_epoch)
 
     def to_iter_dataset(self, read_options: ReadOptions | None = None, *, allow_nones: bool = False) -> Any:
-        """An IterDataset of the elements that are there, or of all with None if `allow_nones`."""
+        """An IterDataset of the elements.
+
+        Args:
+            read_options: a ReadOptions: how elements are read ahead.
+            allow_nones: whether None is given in the place of an element that isn't there.
+        """
         return self._made("to_iter_dataset", read_options=read_options, allow_nones=allow_nones)
 
 

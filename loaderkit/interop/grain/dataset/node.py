@@ -80,13 +80,19 @@ class Dataset:
         return int(seed)
 
     def pipe(self, func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """`func(self, *args, **kwargs)`, written after the data set."""
+        """`func(self, *args, **kwargs)`, written after the data set.
+
+        Args:
+            func: takes the data set first.
+            args, kwargs: what else it gets.
+        """
         return func(self, *args, **kwargs)
 
     def apply(self, transformations: Any) -> Self:
-        """The data set with a transformation, or a list of them, applied.
+        """The data set with transformations applied.
 
-        Raises NotImplementedError for what is none.
+        Args:
+            transformations: one, or a list of them; NotImplementedError for what is none.
         """
         ds: Any = self
         given = transformations if isinstance(transformations, Sequence) else (transformations,)

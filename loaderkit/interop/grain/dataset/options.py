@@ -20,6 +20,11 @@ class ExecutionTrackingMode(enum.Enum):
 class DatasetOptions:
     """Options for WithOptionsIterDataset. None changes an element, and here none changes anything.
 
+    Args:
+        filter_warn_threshold_ratio, filter_raise_threshold_ratio: of dropped elements, as Grain has them.
+        execution_tracking_mode: as Grain has it.
+        min_shm_size: in bytes, as Grain has it.
+
     >>> DatasetOptions(min_shm_size=3).merge(DatasetOptions(min_shm_size=2)).min_shm_size
     3
     """
@@ -30,7 +35,11 @@ class DatasetOptions:
     min_shm_size: int = 0
 
     def merge(self, other: "DatasetOptions | None") -> "DatasetOptions":
-        """These, and where they are the default those of another."""
+        """These, and where they are the default those of another.
+
+        Args:
+            other: more options; None for none.
+        """
         if other is None:
             return self
         chosen = {
@@ -42,7 +51,12 @@ class DatasetOptions:
 
 @dataclass(slots=True)
 class PerformanceConfig:
-    """What `pick_performance_config` gives."""
+    """What `pick_performance_config` gives.
+
+    Args:
+        multiprocessing_options: how many worker processes; None where none were picked.
+        read_options: how elements are read ahead; None likewise.
+    """
 
     multiprocessing_options: MultiprocessingOptions | None = None
     read_options: ReadOptions | None = None
@@ -85,7 +99,12 @@ class ShapeDtypeStructProtocol(Protocol):
 
 @dataclass(slots=True, frozen=True)
 class ShapeDtypeStruct:
-    """The shape and the dtype of an array; None for a length that isn't known."""
+    """The shape and the dtype of an array.
+
+    Args:
+        shape: its lengths; None for one that isn't known.
+        dtype: as numpy has it.
+    """
 
     shape: tuple[int | None, ...]
     dtype: Any

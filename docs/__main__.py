@@ -1,4 +1,4 @@
-"""The command `python -m docs`: makes the site of the pages, the notebooks and the docstrings."""
+"""The command `python -m docs`: makes the site of the pages, the notebooks and the docstrings, and pictures of it."""
 
 import argparse
 import sys
@@ -6,13 +6,19 @@ from pathlib import Path
 
 
 def main() -> int:
-    """Makes the site; returns the exit status, 1 where a page warns."""
+    """Does what is asked for; returns the exit status, 1 where a page warns."""
     parser = argparse.ArgumentParser(prog="python -m docs", description="The site of loaderkit.")
-    parser.add_argument("command", choices=["build"])
+    parser.add_argument(
+        "command", choices=["build", "screenshots"], help="make it, or pictures of ten pages of the one made"
+    )
     parser.add_argument(
         "--out", type=Path, default=Path("build/site"), help="its folder (default: %(default)s)"
     )
     given = parser.parse_args()
+    if given.command == "screenshots":
+        from .site.screenshots import write
+
+        return write(given.out)
     try:
         from .site.build import build
     except ModuleNotFoundError as error:

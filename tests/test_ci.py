@@ -69,6 +69,8 @@ PROGRAM = """#!/bin/sh
 echo "$(basename "$0") $*" >> "$CALLS"
 case "$*" in
 *cpu_torch.py) echo "$TORCH"; [ -n "$TORCH" ] || exit 1 ;;
+"log -1"*) echo 86400 ;;
+log*) echo "$CHANGED"; [ "$CHANGED" != unknown ] || exit 128 ;;
 "-c import sys; print"*) basename "$0" | sed s/python// ;;
 *"venv "*)
   for last; do :; done
@@ -84,7 +86,7 @@ TESTS = "python -m pytest -q -n 2 --dist loadfile"
 def script(tmp_path):
     """Runs a script of .ci with programs that only write down their calls; gives the calls and what it printed."""
 
-    def run(name, *arguments, programs=("python3",), torch="torch==2.0+cpu", fails="none"):
+    def run(name, *arguments, programs=("python3", "git"), torch="torch==2.0+cpu", fails="none", changed=""):
         for program in programs:
             (tmp_path / program).write_text(PROGRAM)
             (tmp_path / program).chmod(0o755)
@@ -98,7 +100,7 @@ def script(tmp_path):
         }
         ran = subprocess.run(
             [ROOT / ".ci" / name, *arguments],
-            env={**places, "CALLS": str(calls), "TORCH": torch, "FAILS": fails},
+            env={**places, "CALLS": str(calls), "TORCH": torch, "FAILS": fails, "CHANGED": changed},
             capture_output=True,
             text=True,
             check=False,
@@ -126,6 +128,18 @@ def test_the_run_is_the_readmes_line_and_then_the_tests_that_need_torch(script):
     assert (
         f"\npython3 -m venv .venv && .venv/bin/pip install -q -e '.[test]' && .venv/bin/{TESTS}\n" in readme
     )
+
+
+def test_the_site_is_built_where_pages_or_public_names_changed(script):
+    """With all that the nightly run asks of it; where git can't say what changed, too."""
+    of_site = "tests/site/test_site.py tests/site/test_browser.py"
+    calls, _ = script("run")
+    (asked,) = [call for call in calls if call.startswith("git log --first-parent")]
+    assert asked.endswith("--since=@0 -- docs notebooks tests/site pyproject.toml *.md *.pyi")
+    assert not any(of_site in call for call in calls)
+    for changed in ("1234567", "unknown"):
+        calls, ran = script("run", changed=changed)
+        assert ran.returncode == 0 and calls.count(f"{TESTS} -n 0 {of_site}") == 1
 
 
 def test_a_run_that_fails_ends_there(script):
@@ -178,13 +192,13 @@ def test_full_counts_in_the_active_environment(script):
 
 
 def test_the_pythons_of_the_classifiers_are_those_of_the_nightly_run():
-    """The README says which later one it runs on, too, where a machine has it."""
+    """And those of the page on versions; the run tries a later one, too, where a machine has it."""
     listed = re.search(r'^PYTHONS="(.*)"$', (ROOT / ".ci/nightly").read_text(), re.MULTILINE)[1].split()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     named = re.findall(r"Python :: (3\.\d+)", " ".join(project["classifiers"]))
     assert listed[: len(named)] == named and project["requires-python"] == f">={listed[0]}"
-    readme = re.sub(r"\s+", " ", (ROOT / "README.md").read_text())
-    assert f"tested on Python {', '.join(named[:-1])} and {named[-1]}" in readme
+    page = (ROOT / "docs/versions.md").read_text()
+    assert f"| Python | {', '.join(named[:-1])} and {named[-1]};" in page
 
 
 def test_a_library_has_one_lower_bound():
@@ -241,3 +255,19 @@ def test_a_room_is_its_tests_and_the_examples_of_its_docstrings(name, tmp_path, 
 def started(*arguments):
     ran = subprocess.run([ROOT / ".ci/room", *arguments], capture_output=True, text=True, check=True)
     return ran.stdout.splitlines()
+
+
+ASKS = re.compile(r'[(,]\s*(?:nightly|at_night|real_clocks)\b|"(?:at_night|real_clocks|HYPOTHESIS_PROFILE)"')
+
+
+def test_what_only_the_nightly_run_does_is_listed():
+    """CONTRIBUTING.md names each file of tests that asks which run it is, and no other; or the folder of them."""
+    _, _, section = (ROOT / "CONTRIBUTING.md").read_text().partition("\n## What only the nightly run does\n")
+    rows = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
+    listed = {name for row in rows for name in re.findall(r"`([\w/.]+)`", row)}
+    folders = tuple(name for name in listed if name.endswith("/"))
+    tests = ROOT / "tests"
+    asking = {
+        str(path.relative_to(tests)) for path in tests.rglob("*.py") if ASKS.search(path.read_text())
+    } - {"conftest.py", "test_ci.py"}
+    assert {name for name in asking if not name.startswith(folders)} == listed - {*folders}

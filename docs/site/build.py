@@ -21,17 +21,20 @@ def build(out: Path) -> int:
     read, kept = out.with_name(f"{out.name}-pages"), out.with_name(f"{out.name}-doctrees")
     made = {
         "reference.md": ("Modules", Reference().pages()),
-        "data.md": ("Formats", format_pages.pages()),
+        "data-files.md": ("Formats", format_pages.pages()),
         "commands.md": ("Options of each", command_pages.pages()),
     }
     written = pages.written(made)
-    for file in [*read.rglob("*")]:
-        if file.is_file() and str(file.relative_to(read)) not in written:
-            file.unlink()  # of an earlier build
+    before = {str(file.relative_to(read)) for file in read.rglob("*") if file.is_file()}
+    for place in before - written.keys():
+        (read / place).unlink()
+        (out / place).with_suffix(".html").unlink(missing_ok=True)
     for place, text in written.items():
         pages.put(read / place, text)
-    quick = ["-q", "-W", "--keep-going", "-j", "auto"]
-    status = sphinx([*quick, "-c", str(CONF), "-d", str(kept), str(read), str(out)])
+    how = ["-q", "-W", "--keep-going", "-j", "auto"]
+    if before != written.keys():
+        how.append("--write-all")  # each page lists all others
+    status = sphinx([*how, "-c", str(CONF), "-d", str(kept), str(read), str(out)])
     if status:
-        shutil.rmtree(kept)  # a page that is kept doesn't warn again
+        shutil.rmtree(kept, ignore_errors=True)  # a page that is kept doesn't warn again
     return status

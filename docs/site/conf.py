@@ -12,6 +12,7 @@ from sphinx.builders.html import StandaloneHTMLBuilder
 
 from docs.site import search_index
 from docs.site.names import public_names
+from docs.site.pages import unreleased
 from loaderkit._base.version import __version__
 from loaderkit.cli import COMMANDS
 
@@ -19,10 +20,11 @@ project = "loaderkit"
 version = release = __version__
 extensions = ["myst_nb", "sphinx_copybutton", "sphinx.ext.intersphinx"]
 html_theme = "furo"
-html_title = f"loaderkit {__version__}"
+html_title = f"loaderkit {__version__}" + (" + unreleased" if unreleased() else "")
 html_show_sourcelink = html_copy_source = False
 html_show_copyright = html_show_sphinx = False
 html_static_path = ["static"]
+html_css_files = ["site.css"]
 smartquotes = False  # they cost as much time as the reading of a page
 add_module_names = False
 toc_object_entries = False  # a name of the reference has a heading; in the lists of all pages they cost 20 s
@@ -75,6 +77,7 @@ def setup(app: Sphinx) -> None:
     app.add_builder(_Builder, override=True)
     app.add_lexer("pytorch", PythonLexer)  # of blocks that run where PyTorch is installed
     app.connect("doctree-read", _link_names)
+    app.connect("doctree-read", _mark_long_cells)
 
 
 def _link_names(app: Sphinx, document: nodes.document) -> None:
@@ -95,3 +98,10 @@ def _link_names(app: Sphinx, document: nodes.document) -> None:
             continue
         code.replace_self(link)
         link += code
+
+
+def _mark_long_cells(app: Sphinx, document: nodes.document) -> None:
+    """Marks the cells of tables that have a sentence, to which site.css leaves room in a narrow window."""
+    for cell in document.findall(nodes.entry):
+        if len(cell.astext()) > 40:
+            cell["classes"].append("long")

@@ -21,9 +21,11 @@ _WORTH = {
     "reference/": 0.7,
     "commands": 0.8,
     "moving-from": 0.85,
+    "which-loader": 0.85,
     "notebooks/": 0.7,
     "changelog": 0.4,
     "contributing": 0.4,
+    "security": 0.6,
     "versions": 0.6,
     "benchmarks": 0.6,
 }

@@ -6,7 +6,7 @@ import re
 import matplotlib
 import pytest
 
-from docs.pictures import killed_run
+from docs.pictures import demo, killed_run
 from docs.pictures.drawing import ROOT, kept, svg_of
 from docs.pictures.listed import PICTURES
 from docs.pictures.worker_death import done_again
@@ -67,3 +67,10 @@ def test_a_worker_is_killed_and_each_batch_is_the_right_one(at_night):
     figures = killed_run.figures()
     assert figures["lost"][1] == "exit code -9 (SIGKILL)"
     assert [worker for worker, _ in figures["ready"]] == [3]
+
+
+def test_the_demo_is_killed_and_resumes_at_its_checkpoint(at_night):
+    """The runs of its picture: figures are given only if all batches and the parameters are equal."""
+    found = demo.figures()
+    (_, start, losses), (_, _, whole) = found["resumed"], found["whole"]
+    assert start == 100 and losses == whole[start:]

@@ -3,9 +3,11 @@
 import doctest
 import json
 import re
-import subprocess
-import sys
+import tempfile
+from collections import Counter
+from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote
 
 import numpy as np
 import pytest
@@ -13,17 +15,25 @@ import pytest
 pytest.importorskip("griffe", reason="the extra docs isn't installed")
 pytest.importorskip("sphinx", reason="the extra docs isn't installed")
 
+from building import build
 from questions import QUESTIONS
 
 import loaderkit as lk
-from docs.site import command_pages, format_pages, names, pages, search_index
+from docs.site import command_output, command_pages, format_pages, names, pages, search_index
 from docs.site.reference import Reference
 from loaderkit.cli import COMMANDS
 from loaderkit.formats.built_in import FORMATS
 
 ROOT = Path(__file__).parents[2]
-HEAD = re.compile(r"^`{5,}\{py:(?:class|exception|function|data)\} ([\w.]+)", re.MULTILINE)
+HEAD = re.compile(r"^`{5,}\{py:(?:class|exception|function|data|type)\} ([\w.]+)", re.MULTILINE)
+TYPES = "reference/types.md"  # the names that have no public path
 ANSWERS = [(question, answers.split()) for question, answers in QUESTIONS.items()]
+
+
+@pytest.fixture(scope="module")
+def commands():
+    """The text of the commands' pages, by their places."""
+    return command_pages.pages()
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +44,7 @@ def reference():
 
 def test_each_public_name_is_in_the_reference_once(reference):
     """Under the shortest path by which a user writes it, whatever other modules list it."""
-    shown = [name for text in reference.values() for name in HEAD.findall(text)]
+    shown = [name for page, text in reference.items() if page != TYPES for name in HEAD.findall(text)]
     assert len(shown) == len({*shown})
     paths = {path: each.shown for each in names.public_names() for path in (each.shown, *each.others)}
     assert {*paths.values()} == {*shown}
@@ -56,7 +66,51 @@ def test_a_name_has_its_arguments_and_its_example(reference):
     assert "```python\n>>> import loaderkit as lk\n>>> loader = lk.DataLoader(" in text
 
 
-def test_formats_and_commands_have_a_page_each():
+def test_a_signature_has_no_name_that_says_nothing(reference):
+    """A short alias is what it stands for; another type of ours that isn't public stands on a page of its own, once."""
+    (samplers,) = [text for text in reference.values() if "{py:class} loaderkit.IndexSampler(" in text]
+    assert (
+        "{py:method} record_keys(indices: numpy.typing.ArrayLike) -> numpy.typing.NDArray[numpy.int64]"
+        in samplers
+    )
+    assert "shard_options: Sharding | None = None" in samplers
+    types = HEAD.findall(reference[TYPES])
+    assert {"Sharding", "StagedWeights", "Stats"} <= {*types}
+    assert [name for name, times in Counter(types).items() if times > 1 or "." in name] == []
+    everything = "\n".join(reference.values())
+    assert not re.search(
+        r"InitVar|Int64Array|= _[A-Z]|cast\(", "\n".join(re.findall(r"`\{py:.*", everything))
+    )
+
+
+def test_each_name_has_the_release_that_came_with_it():
+    """All that `released.txt` lists is public; a name that it lacks is in no release, and the changelog is of such."""
+    since = names.released()
+    assert {*since} <= {each.shown for each in names.public_names()}
+    releases = re.findall(r"^## (\d[\d.]*) - ", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert {*since.values()} <= {*releases}
+    new = [each.shown for each in names.public_names() if each.since is None]
+    assert not new or pages.unreleased(), f"docs/site/released.txt lacks names of {releases[0]}: {new}"
+
+
+# Arguments of which the one line of a docstring says all, and those that Keras and Orbax name.
+OBVIOUS = {"element", "elements", "leaf", "index", "rng", "logs", "epoch", "batch", "directory"}
+
+
+def test_arguments_are_described(reference):
+    """Each argument of a public class, function or method, with what it may be; Grain's names are Grain's."""
+    silent = []
+    for page in reference.keys() - {TYPES, "reference/interop.grain.md"}:
+        # A name's head, and its own text up to the head of the next name.
+        blocks = re.split(r"^`{5,6}\{py:\w+\} (.*)\n", reference[page], flags=re.MULTILINE)
+        for head, below in zip(blocks[1::2], blocks[2::2]):
+            taken = {*re.findall(r"(?:\(|, )\**(\w+): ", head)} - OBVIOUS
+            if left := taken - {*re.findall(r"^:(?:param|ivar) (\w+):", below, re.MULTILINE)}:
+                silent.append((head.partition("(")[0], *sorted(left)))
+    assert silent == []
+
+
+def test_formats_and_commands_have_a_page_each(commands):
     """Of the registry and of the parsers: what they know stands on the pages."""
     made = format_pages.pages()
     assert len(made) == len(FORMATS)
@@ -64,9 +118,20 @@ def test_formats_and_commands_have_a_page_each():
         page = made[f"formats/{each.name.replace('.', '-')}.md"]
         assert all(f"`.{extension}`" in page for extension in each.extensions)
         assert ("loaderkit.write" in page) == (each.writer is not None)
-    commands = command_pages.pages()
     assert [*commands] == [f"commands/{name}.md" for name in COMMANDS]
     assert "| `--quantiles N` | parts of equal size (default: 4) |" in commands["commands/inspect.md"]
+
+
+@pytest.mark.usefixtures("at_night")
+def test_what_commands_print_is_the_same_anywhere(commands):
+    """Each but those that say what this machine is like; no path, no digest and no time is in it."""
+    assert {*COMMANDS} - {*command_output.LINES} == {"doctor", "demo"}
+    assert command_pages.pages() == commands
+    for name in command_output.LINES:
+        page = commands[f"commands/{name}.md"]
+        assert page.count("\n$ loaderkit ") == len(command_output.LINES[name])
+        assert tempfile.gettempdir() not in page and str(ROOT) not in page
+        assert not re.search(r"\d:\d\d|[0-9a-f]{16}|\b\d+ m?s\b|Error|warning: ", page)
 
 
 def test_the_examples_of_formats_that_are_written_run(tmp_path, monkeypatch):
@@ -87,41 +152,26 @@ def test_the_examples_of_formats_that_are_written_run(tmp_path, monkeypatch):
 
 def test_the_examples_of_the_build_run():
     """They stand in docs/, which the test command doesn't collect."""
-    for module in (names, pages, search_index):
+    for module in (names, pages, search_index, command_output):
         found = doctest.testmod(module)
         assert found.attempted and not found.failed
 
 
 def test_all_documents_are_in_the_site():
-    """A page that the order doesn't name would be lost."""
+    """A page that the order doesn't name would be lost, and so would a line of the order without a description."""
     listed = {*pages.sources()}
     documents = {*(ROOT / "docs").glob("*.md"), *(ROOT / "notebooks").glob("*.ipynb")}
-    assert {str(path.relative_to(ROOT)) for path in documents} - listed == set()
+    assert {str(path.relative_to(ROOT)) for path in documents} - listed == {"docs/README.md"}
+    lines = re.findall(r"^- ", (ROOT / "docs/README.md").read_text(), re.MULTILINE)
+    assert len(lines) == sum(map(len, pages.SECTIONS.values()))
 
 
 def test_the_first_page_is_start_and_names_pages_by_their_titles():
     """Its name in the repository says nothing to a reader of the site."""
-    files = pages.written({"data.md": ("Formats", {"formats/tar.md": "# tar"})})
+    files = pages.written({"data-files.md": ("Formats", {"formats/tar.md": "# tar"})})
     assert files["index.md"].startswith("# Start") and "start.md" not in files
     assert "[](guide.md#saving-and-restoring)" in files["index.md"]
-    assert "## Formats\n\n```{toctree}\n:titlesonly:\n\nformats/tar.md" in files["data.md"]
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory, nightly):
-    """The folder of the built site: a minute of work, for the nightly run."""
-    if not nightly:
-        pytest.skip("the site is built in the nightly run")
-    out = tmp_path_factory.mktemp("site") / "site"
-    build(out)
-    return out
-
-
-def build(out):
-    """Runs the command, which must not warn."""
-    command = [sys.executable, "-m", "docs", "build", "--out", str(out)]
-    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert built.returncode == 0, built.stderr
+    assert "## Formats\n\n```{toctree}\n:titlesonly:\n\nformats/tar.md" in files["data-files.md"]
 
 
 def test_the_site_needs_no_network_and_is_small(site):
@@ -135,6 +185,50 @@ def test_the_site_needs_no_network_and_is_small(site):
     styles = [path for path in files if path.suffix == ".css"]
     assert [path for path in styles if re.search(r"(url\(|@import\s)['\"]?https?:", path.read_text())] == []
     assert (site / "objects.inv").exists()
+
+
+class Page(HTMLParser):
+    """The anchors of a page, its links, and the names of Python that it defines."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.anchors, self.links, self.names = Counter([""]), set(), []
+        self.feed(path.read_text())
+
+    def handle_starttag(self, tag, attrs):
+        found = dict(attrs)
+        if "id" in found:
+            self.anchors[found["id"]] += 1
+        if tag == "a" and "href" in found:
+            self.links.add(found["href"])
+        if tag == "dt" and "sig-object py" in found.get("class", "") and "id" in found:
+            self.names.append(found["id"])
+
+
+def test_the_built_site_has_each_name_once_and_its_links_lead_somewhere(site):
+    """Each public name is defined on one page; a link inside names a file that is there, and an anchor of it."""
+    built = {path: Page(path) for path in site.rglob("*.html")}
+    defined = Counter(name for page in built.values() for name in page.names)
+    assert [name for name, times in defined.items() if times > 1] == []
+    assert {each.shown for each in names.public_names()} <= {*defined}
+    twice = {
+        (path.name, anchor)
+        for path, page in built.items()
+        for anchor, times in page.anchors.items()
+        if times > 1
+    }
+    assert twice == set()
+    lost = set()
+    for path, page in built.items():
+        for link in page.links:
+            if re.match(r"[a-z]+:", link):
+                continue
+            file, _, anchor = link.partition("#")
+            target = (path.parent / unquote(file.partition("?")[0])).resolve() if file else path
+            there = built[target].anchors if target in built else {""} if target.is_file() else {}
+            if unquote(anchor) not in there:
+                lost.add((path.name, link))
+    assert lost == set()
 
 
 def test_users_questions_find_the_right_page_among_the_first_three(site):
@@ -155,12 +249,20 @@ def test_users_questions_find_the_right_page_among_the_first_three(site):
 
 
 def test_a_second_build_writes_the_pages_that_changed(site):
-    """One that is gone since the first is in no list of pages, which would be a warning."""
-    read = site.with_name("site-pages")
-    (read / "guide.md").unlink()
-    (read / "renamed.md").write_text("# A page of an earlier build\n")
+    """And no others, as long as the list of the pages is the same."""
+    (site.with_name("site-pages") / "guide.md").write_text("# As it was before\n")
     before = {page: (site / page).stat().st_mtime_ns for page in ("guide.html", "faults.html")}
     build(site)
     assert [page for page, time in before.items() if (site / page).stat().st_mtime_ns > time] == [
         "guide.html"
     ]
+
+
+def test_a_page_that_is_gone_vanishes(site):
+    """From the site, and from the list of pages that stands on each of them."""
+    (site.with_name("site-pages") / "renamed.md").write_text("# A page of an earlier build\n")
+    (site / "renamed.html").write_text("what was made of it")
+    listing = site / "faults.html"
+    listing.write_text('<a href="renamed.html">')
+    build(site)
+    assert not (site / "renamed.html").exists() and "renamed.html" not in listing.read_text()

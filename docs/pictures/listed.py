@@ -2,11 +2,12 @@
 
 from functools import partial
 
-from . import benchmarks, killed_run, mixture, packing, worker_death
+from . import benchmarks, demo, killed_run, mixture, packing, worker_death
 from .drawing import ROOT, Picture
 
 _MEASURED = sorted((ROOT / "benchmarks/figures").glob("*.json"))
 PICTURES = [
+    Picture(ROOT / "docs/demo.svg", demo.figures, demo.draw, repeatable=False),
     Picture(ROOT / "docs/mixtures.svg", mixture.figures, mixture.draw),
     Picture(ROOT / "docs/packing.svg", packing.figures, packing.draw),
     Picture(ROOT / "docs/worker-death.svg", killed_run.figures, worker_death.draw, repeatable=False),

@@ -1,4 +1,4 @@
-"""The pages of commands: what each takes, from its parser."""
+"""The pages of commands: what each takes, from its parser, and what it prints, from a run."""
 
 import argparse
 import importlib
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from loaderkit.cli import COMMANDS, options
 
+from .command_output import LINES, data, printed
 from .pages import ROOT
 
 
@@ -20,14 +21,19 @@ def _page(name: str) -> str:
         prog=f"loaderkit {name}", formatter_class=argparse.RawDescriptionHelpFormatter
     )
     options.add_help(parser, command.HELP, getattr(command, "ACTIONS", {}))
-    lines = [f"# loaderkit {name}", f"{COMMANDS[name]}".capitalize() + ".", *_of_parser(parser)]
+    lines = [f"# loaderkit {name}", f"{_begun(COMMANDS[name])}.", *_of_parser(parser)]
     if parser.epilog:
         _, _, examples = parser.epilog.partition("\n")
         lines.append(
             "```bash\n" + "\n".join(line.strip() for line in examples.strip().splitlines()) + "\n```"
         )
+    lines.append("## What it prints")
+    if name in LINES:
+        lines += [data(name), f"```console\n{printed(name)}\n```"]
+    else:
+        lines.append("That depends on the machine.")
     if f"\n## {name}\n" in (ROOT / "docs/commands.md").read_text():
-        lines.append(f"What it prints: [](../commands.md#{name}).")
+        lines.append(f"More about it: [](../commands.md#{name}).")
     return "\n\n".join(lines) + "\n"
 
 
@@ -46,8 +52,13 @@ def _of_parser(parser: argparse.ArgumentParser) -> Iterator[str]:
         yield "\n".join(["| option | meaning |", "|---|---|", *rows])
     for does, below in inner:
         yield f"## {below.prog.removeprefix('loaderkit ')}"
-        yield f"{does}.".capitalize()
+        yield f"{_begun(does)}."
         yield from _of_parser(below)
+
+
+def _begun(text: str) -> str:
+    """As a sentence begins: names in it keep their letters."""
+    return text[:1].upper() + text[1:]
 
 
 def _written(action: argparse.Action) -> str:

@@ -1,14 +1,10 @@
 """The pages of formats: what the registry says of each."""
 
-import re
-
 from loaderkit.formats.built_in import FORMATS
 from loaderkit.formats.format import Format
 
 from .names import public_names
-from .pages import ROOT
 
-_EXTRA = re.compile(r"^# (For .+)\n(\w+) = \[", re.MULTILINE)
 _COMPRESSED = ("zst", "zstd", "gz")
 
 
@@ -18,12 +14,25 @@ def pages() -> dict[str, str]:
     return {f"formats/{each.name.replace('.', '-')}.md": _page(each, shown) for each in FORMATS}
 
 
+def table() -> str:
+    """The formats and what loaderkit does with each, as docs/data.md has them."""
+    head = ["format", "extensions", "known without its name", "written", "on servers", "an index of ours"]
+    rows = [
+        [
+            *(f"`{each.name}`", _extensions(each), _known_by(each)),
+            *("yes" if has else "no" for has in (each.writer, each.remote, each.scanner)),
+        ]
+        for each in FORMATS
+    ]
+    return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rows])
+
+
 def _page(each: Format, shown: dict[str, str]) -> str:
     defined = str(each.source).replace(":", ".")
     source = shown.get(defined) or "loaderkit.TokenDataSource"  # open_megatron gives one
     rows = {
         "name": f"`{each.name}`, as `format=` takes it",
-        "extensions": " ".join(f"`.{extension}`" for extension in each.extensions) or "none: give `format=`",
+        "extensions": _extensions(each),
         "known without its name": _known_by(each),
         "extra": "; ".join(_extras(each)) or "none",
         "read by": f"{{py:obj}}`{source}`, {{py:obj}}`loaderkit.open`",
@@ -43,6 +52,10 @@ def _page(each: Format, shown: dict[str, str]) -> str:
     return f"# {each.name}\n\n{table}\n\n{example}\n\nExamples and options: [](../data.md).\n"
 
 
+def _extensions(each: Format) -> str:
+    return " ".join(f"`.{extension}`" for extension in each.extensions) or "none: give `format=`"
+
+
 def _known_by(each: Format) -> str:
     if each.folder:
         return "by what its folder holds"
@@ -50,16 +63,8 @@ def _known_by(each: Format) -> str:
 
 
 def _extras(each: Format) -> list[str]:
-    """How to install the extras whose comment in pyproject.toml names the source; for compressed files theirs."""
-    said = dict(reversed(found) for found in _EXTRA.findall((ROOT / "pyproject.toml").read_text()))
-    named = {
-        extra: why.partition(": ")[2]
-        for extra, why in said.items()
-        if each.source_name in re.findall(r"\w+", why)
-    }
+    """How to install what its files may need."""
+    named = [f"`pip install '.[{each.extra}]'`"] if each.extra else []
     if any(extension.endswith(_COMPRESSED) for extension in each.extensions):
-        named["compressed"] = "compressed files."
-    return [
-        f"`pip install '.[{extra}]'`" + (f", for {what[:-1]}" if what else "")
-        for extra, what in named.items()
-    ]
+        named.append("`pip install '.[compressed]'`, for compressed files")
+    return named

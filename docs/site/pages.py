@@ -8,44 +8,23 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
-# Section -> its pages: paths in the repository. A section is a page of its own, or has one that lists its pages.
-SECTIONS = {
-    "Start": "docs/start.md",
-    "Guides": [
-        *("docs/guide.md", "docs/datasets.md", "docs/mixtures.md", "docs/packing.md", "docs/pretraining.md"),
-        *("docs/images.md", "docs/pictures-on-accelerators.md", "docs/jax.md", "docs/many-hosts.md"),
-        *("docs/cluster.md", "docs/performance.md", "docs/bad-records.md", "docs/excluding.md"),
-        *("docs/lineage.md", "docs/testing-your-own.md"),
-    ],
-    "Data": "docs/data.md",
-    "How-to": "docs/cookbook.md",
-    "Notebooks": [
-        "notebooks/01_dataloader_guide.ipynb",
-        "notebooks/02_determinism_and_resume.ipynb",
-        "notebooks/03_many_hosts.ipynb",
-        "notebooks/04_language_model.ipynb",
-        "notebooks/05_is_my_loader_the_bottleneck.ipynb",
-        "notebooks/06_table_and_holograms.ipynb",
-        "notebooks/10_a_loader_in_60_lines.ipynb",
-    ],
-    "Moving from …": [
-        *("docs/which-loader.md", "docs/moving-from-grain.md", "docs/moving-from-pytorch.md"),
-        *("docs/moving-from-tf-data.md", "docs/moving-from-webdataset.md", "docs/moving-from-keras.md"),
-        *("docs/moving-from-hf-datasets.md", "docs/moving-from-streaming.md", "docs/moving-from-litdata.md"),
-        "notebooks/07_pytorch_data_guide.ipynb",
-        "notebooks/08_tfds_and_tf_data_guide.ipynb",
-        "notebooks/09_webdataset_guide.ipynb",
-    ],
-    "Concepts": [
-        *("docs/determinism.md", "docs/state.md", "docs/which-bytes.md", "docs/faults.md"),
-        *("docs/versions.md", "docs/architecture.md", "SECURITY.md", "benchmarks/README.md"),
-    ],
-    "Reference": "docs/reference.md",
-    "Commands": "docs/commands.md",
-    "Contributing": "CONTRIBUTING.md",
-    "Changelog": "CHANGELOG.md",
-}
-# Files that the pages show or offer; and the README, of which the first page has the parts that others refer to.
+
+def _listed() -> dict[str, dict[str, str]]:
+    _, *parts = re.split(r"^## ", (ROOT / "docs/README.md").read_text(), flags=re.MULTILINE)
+    pages = {
+        part.partition("\n")[0]: re.findall(r"^- \[[^\]]+\]\(([^)]+)\): (.+)$", part, re.MULTILINE)
+        for part in parts
+    }
+    return {
+        section: {posixpath.normpath(f"docs/{path}"): said for path, said in found}
+        for section, found in pages.items()
+    }
+
+
+# Section -> its pages, paths in the repository -> what each is about. One page is the section's own; several are listed
+# on one that is made.
+SECTIONS = _listed()
+# Files that the pages show or offer.
 SHOWN = [
     *(
         str(path.relative_to(ROOT))
@@ -53,14 +32,19 @@ SHOWN = [
     ),
     *("docs/train_many_hosts.py", "docs/train_imagenet.py"),
 ]
-INSTEAD = {"README.md": "index.md", "docs/start.md": "index.md", "benchmarks/README.md": "benchmarks.md"}
+# The list of pages is at the side of each page of the site.
+INSTEAD = {
+    "docs/README.md": "index.md",
+    "docs/start.md": "index.md",
+    "benchmarks/README.md": "benchmarks.md",
+}
 _LINK = re.compile(r"(?P<named>\[[\w/.-]+\.(?:md|ipynb)\]\(|(?<=\]\())(?P<path>[^)#:\s]+)(?=[)#])")
 
 
 def sources() -> Iterator[str]:
     """The files of the repository of which the site is made."""
     for pages in SECTIONS.values():
-        yield from [pages] if isinstance(pages, str) else pages
+        yield from pages
     yield from SHOWN
 
 
@@ -90,19 +74,21 @@ def text_of(path: str) -> str:
     return _LINK.sub(moved, text)
 
 
-def described() -> dict[str, str]:
-    """What the README's table of documents says of each page."""
-    rows = re.findall(r"^\| \[([^\]]+)\]\(\1\) \| (.*) \|$", (ROOT / "README.md").read_text(), re.MULTILINE)
-    return dict(rows)
+def unreleased() -> str:
+    """What the changelog lists that no release has yet."""
+    changes = (ROOT / "CHANGELOG.md").read_text()
+    return "".join(re.findall(r"^## Unreleased\n(.*?)(?=^## |\Z)", changes, re.MULTILINE | re.DOTALL)).strip()
 
 
 def sections() -> str:
     """The list of the sections, below the first page."""
-    places = [
-        place_of(pages) if isinstance(pages, str) else f"{slug(name)}.md" for name, pages in SECTIONS.items()
-    ]
-    places[0] = "self"
-    return tree([f"{name} <{place}>" for name, place in zip(SECTIONS, places)])
+    _, *others = SECTIONS.items()
+    places = ["self", *(_head(section, pages) for section, pages in others)]
+    return tree([f"{section} <{place}>" for section, place in zip(SECTIONS, places)])
+
+
+def _head(section: str, pages: Mapping[str, str]) -> str:
+    return f"{slug(section)}.md" if len(pages) > 1 else place_of(*pages)
 
 
 def slug(section: str) -> str:
@@ -114,10 +100,9 @@ def slug(section: str) -> str:
     return "-".join(re.findall(r"\w+", section.lower()))
 
 
-def listing(section: str, pages: list[str]) -> str:
+def listing(section: str, pages: Mapping[str, str]) -> str:
     """The page of a section: its pages, with what each is about."""
-    said = described()
-    lines = [f"- []({place_of(path)})" + (f": {said[path]}" if path in said else "") for path in pages]
+    lines = [f"- []({place_of(path)}): {said}" for path, said in pages.items()]
     return f"# {section}\n\n" + "\n".join(lines) + "\n\n" + tree([place_of(path) for path in pages])
 
 
@@ -135,9 +120,9 @@ def written(made: Mapping[str, tuple[str, Mapping[str, str]]]) -> dict[str, str]
     """
     files = {place_of(path): text_of(path) for path in sources()}
     files["index.md"] += "\n" + sections()
-    for section, paths in SECTIONS.items():
-        if not isinstance(paths, str):
-            files[f"{slug(section)}.md"] = listing(section, paths)
+    for section, pages in SECTIONS.items():
+        if len(pages) > 1:
+            files[_head(section, pages)] = listing(section, pages)
     for above, (heading, below) in made.items():
         files[above] += f"\n## {heading}\n\n" + tree([*below], ":titlesonly:")
         files |= below

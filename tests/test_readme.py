@@ -1,9 +1,8 @@
-"""The documents run: the README's script as a script, every other block of it and of docs/ in order."""
+"""The documents run: the README's script as a script, the blocks of each page of docs/ in order."""
 
 import ast
 import doctest
 import inspect
-import json
 import os
 import re
 import subprocess
@@ -11,7 +10,6 @@ import sys
 import tomllib
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import loaderkit as lk
@@ -19,9 +17,13 @@ import loaderkit as lk
 ROOT = Path(__file__).parents[1]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PRINTS = re.compile(r"^```python\n([^`]*?)^```\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-LINK = re.compile(r"\]\(([^)#]+)\)")
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-PAPERS = [ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")]
+LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)")
+PAGES = sorted({*(ROOT / "docs").glob("*.md")} - {ROOT / "docs/README.md"})
+DOCUMENTS = [ROOT / "README.md", *PAGES]
+PAPERS = [
+    ROOT / name
+    for name in ("docs/README.md", "benchmarks/README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
+]
 
 
 def blocks(document: Path, language: str) -> list[tuple[int, str]]:
@@ -50,14 +52,13 @@ def openings(text: str) -> list[str]:
     return [re.match(r"\D*", line)[0].strip() for line in text.splitlines()]
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", PAGES, ids=lambda path: path.name)
 def test_the_blocks_of_a_document_run_in_order(document, tmp_path, monkeypatch, object_runtime, capsys):
     """What a document shows works as it is pasted, and prints what stands below it (`text`: but for figures)."""
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "__main__"}
     found, prints = blocks(document, "python"), dict(PRINTS.findall(document.read_text()))
-    # The README's first block is a whole script with parts of the reader's own; it has a test of its own.
-    for line, code in found[1:] if document.name == "README.md" else found:
+    for line, code in found:
         capsys.readouterr()
         run_block(document.name, line, code, namespace)
         printed = iter(openings(capsys.readouterr().out))
@@ -101,44 +102,32 @@ def test_calls_in_the_text_have_arguments_that_exist(document):
         assert many or len([a for a in call.args if ast.unparse(a) != "..."]) <= len(by_place), span
 
 
-# The parts that the reader writes. `train_step` writes down what it got, and dies where the test says.
-YOURS = """
-import hashlib, json, os, signal, sys
-import jax.numpy as jnp
-import numpy as np
-import loaderkit as lk
+# What the test puts into the README's script: it writes down what the script got, and dies where the test says.
+WATCHED = """
+import hashlib, os, signal, sys
 
-class Decode(lk.Map):
-    def map(self, element):
-        return {"x": np.frombuffer(element, np.float32), "key": int(np.frombuffer(element, np.float32)[0])}
-
-class Augment(lk.RandomMap):
-    def random_map(self, element, rng):
-        return {**element, "x": element["x"] + rng.standard_normal(4, dtype=np.float32)}
-
-checkpoint_dir = os.path.abspath("checkpoints")
-params = {"w": jnp.zeros(4), "steps": jnp.zeros((), int)}
 last_step, ending = int(sys.argv[1]), sys.argv[2]
 
-def train_step(params, batch):
-    steps = int(params["steps"]) + 1
-    digest = hashlib.sha256(batch["x"].tobytes() + batch["key"].tobytes()).hexdigest()
-    print(json.dumps([steps, len(batch["key"]), digest]), flush=True)
-    if steps == last_step:
+def watch(step, batch):
+    digest = hashlib.sha256(batch["x"].tobytes() + batch["y"].tobytes()).hexdigest()
+    print(step, len(batch["y"]), digest, flush=True)
+    if step == last_step:
         manager.wait_until_finished()
         if ending == "killed":
             os.kill(os.getpid(), signal.SIGKILL)
         raise SystemExit
-    return {"w": params["w"] + batch["x"].mean(0), "steps": params["steps"] + 1}
 """
 
 
-def run_example(folder: Path, last_step: int, ending: str) -> tuple[int, list[list[object]]]:
-    _, example = blocks(ROOT / "README.md", "python")[0]
-    # Steps and workers of a test, not of a training run; everything else is pasted as it stands.
-    assert "worker_count=8" in example and "% 1000 == 0" in example
-    example = example.replace("worker_count=8", "worker_count=2").replace("% 1000 == 0", "% 4 == 0")
-    (folder / "script.py").write_text(YOURS + example)
+def run_example(folder: Path, last_step: int, ending: str) -> tuple[int, list[str]]:
+    ((_, example),) = blocks(ROOT / "README.md", "python")
+    # Steps of a test, not of a training run; everything else is pasted as it stands.
+    step, saves = "        params = train_step(params, batch)\n", "it.step % 100 == 0"
+    assert step in example and saves in example
+    example = example.replace(step, f"        watch(it.step, batch)\n{step}").replace(
+        saves, "it.step % 4 == 0"
+    )
+    (folder / "script.py").write_text(WATCHED + example)
     ran = subprocess.run(
         [sys.executable, "script.py", str(last_step), ending],
         cwd=folder,
@@ -148,39 +137,29 @@ def run_example(folder: Path, last_step: int, ending: str) -> tuple[int, list[li
         timeout=240,
         check=False,
     )
-    lines = [json.loads(line) for line in ran.stdout.splitlines()]
-    assert lines, ran.stderr
-    return ran.returncode, lines
+    assert ran.stdout, ran.stderr
+    return ran.returncode, ran.stdout.splitlines()
 
 
-@pytest.fixture
-def example_folder(tmp_path):
-    """A folder with the files that the example reads: 600 records in two ArrayRecord files."""
-    from array_record.python.array_record_module import ArrayRecordWriter
+def test_the_example_is_killed_and_resumes_exactly(tmp_path):
+    """The pasted script, without a main guard: killed at step 6, it goes on from its checkpoint at step 4.
 
-    for part in range(2):
-        writer = ArrayRecordWriter(str(tmp_path / f"train-{part}.array_record"), "group_size:1")
-        for key in range(part * 300, part * 300 + 300):
-            writer.write(np.array([key, 1, 2, 3], np.float32).tobytes())
-        writer.close()
-    return tmp_path
+    Batches and what it prints of the parameters are those of a run without the kill.
+    """
+    returncode, whole = run_example(tmp_path, 9, "ends")
+    steps = [int(line.split()[0]) for line in whole]
+    assert (returncode, steps) == (0, [1, 2, 3, 4, 4, 5, 6, 7, 8, 8, 9])
+    assert [line.split()[1] for line in whole].count("256") == 9
+    os.rename(tmp_path / "checkpoints", tmp_path / "checkpoints-of-the-whole-run")
 
-
-def test_the_example_is_killed_and_resumes_exactly(example_folder):
-    """The pasted script, without a main guard: killed at step 6, it goes on from its checkpoint at step 4."""
-    returncode, whole = run_example(example_folder, 9, "ends")
-    assert (returncode, [step for step, *_ in whole]) == (0, [1, 2, 3, 4, 5, 6, 7, 8, 9])
-    assert {rows for _, rows, _ in whole} == {256}
-    os.rename(example_folder / "checkpoints", example_folder / "checkpoints-of-the-whole-run")
-
-    returncode, before = run_example(example_folder, 6, "killed")
-    assert (returncode, before) == (-9, whole[:6])
-    returncode, after = run_example(example_folder, 9, "ends")
-    assert (returncode, after) == (0, whole[4:])
+    returncode, before = run_example(tmp_path, 6, "killed")
+    assert (returncode, before) == (-9, whole[:7])
+    returncode, after = run_example(tmp_path, 9, "ends")
+    assert (returncode, after) == (0, whole[5:])
 
 
 def test_what_is_to_be_installed_is_an_extra_of_the_project():
-    """On every page, in every notebook and error; the README's list has them all. Nothing is published yet."""
+    """On every page, in every notebook and error; the table of docs/start.md has them all. Nothing is published yet."""
     extras = {*tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]}
     files = [*DOCUMENTS, *PAPERS, *(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "loaderkit").rglob("*.py")]
     for file in files:
@@ -188,14 +167,14 @@ def test_what_is_to_be_installed_is_an_extra_of_the_project():
         named = re.findall(r"'\.\[([\w,]+)\]'", text) + re.findall(r'missing_library\([^)]*, "(\w+)"\)', text)
         assert {*",".join(named).split(",")} - {""} <= extras, file
         assert file.name == "CHANGELOG.md" or "loaderkit[" not in text, f"{file} installs from a registry"
-    assert {
-        extra for extra in extras if f"pip install '.[{extra}]'" not in (ROOT / "README.md").read_text()
-    } == {*("demo", "test", "bench", "peers", "notebooks")}
+    table = (ROOT / "docs/start.md").read_text()
+    left_out = {extra for extra in extras if f"`pip install '.[{extra}]'`" not in table}
+    assert left_out == {*("demo", "test", "bench", "peers", "notebooks")}
 
 
 def test_the_commands_are_those_of_the_project():
     """Each command sets up all it needs: an environment, an extra and an entry point that exist."""
-    demo, tests, *_ = (code.strip() for _, code in blocks(ROOT / "README.md", "bash"))
+    _, demo, tests = (code.strip() for _, code in blocks(ROOT / "README.md", "bash"))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     for command, extra in ((demo, "demo"), (tests, "test")):
         assert command.startswith("python3 -m venv .venv && .venv/bin/pip install ")
@@ -206,12 +185,37 @@ def test_the_commands_are_those_of_the_project():
     assert "python -m pytest -q -n 2 --dist loadfile" in (ROOT / "CONTRIBUTING.md").read_text()
 
 
-@pytest.mark.parametrize("document", [*DOCUMENTS, *PAPERS], ids=lambda path: path.name)
-def test_links_lead_to_files_of_the_project(document):
-    """A document names only files that are there."""
-    targets = [target for target in LINK.findall(document.read_text()) if "://" not in target]
-    missing = [target for target in targets if not (document.parent / target).exists()]
-    assert not missing
+def headings(document: Path) -> set[str]:
+    """Of a document, as links name them: small letters, digits and hyphens."""
+    lines = FENCE.sub("", document.read_text()).splitlines()
+    titles = [line.lstrip("# ").lower() for line in lines if line.startswith("#")]
+    return {re.sub(r"[^\w -]", "", title).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize(
+    "document", [*DOCUMENTS, *PAPERS], ids=lambda path: path.relative_to(ROOT).as_posix()
+)
+def test_links_lead_to_what_is_there(document):
+    """A document names only files that the project has, and headings that they have."""
+    missing = []
+    for path, heading in LINK.findall(document.read_text()):
+        target = document.parent / path if path else document
+        if "://" not in path and not (target.exists() and (not heading or heading in headings(target))):
+            missing.append(f"{path}#{heading}")
+    assert missing == []
+
+
+MOVING = ["What stays", "What to write instead", "What isn't there"]
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("moving-from-*.md")), ids=lambda path: path.stem)
+def test_a_page_on_moving_has_the_shape_of_the_others(page):
+    """First what stays, a table of what to write instead, and last what isn't there."""
+    found = re.findall(r"^## (.*)\n([^#]*)", page.read_text(), re.MULTILINE)
+    assert (
+        [title for title, _ in found if title in MOVING] == MOVING == [found[0][0], MOVING[1], found[-1][0]]
+    )
+    assert "\n|---|---|\n" in dict(found)[MOVING[1]]
 
 
 def test_the_picture_is_the_committed_one():

@@ -1,11 +1,17 @@
 """Which format a file has: by its name and first bytes, as the five tables of before said it, and by other packages."""
 
+import re
+import sys
+import tomllib
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import loaderkit as lk
 from loaderkit.formats import Format, register, registry
+from loaderkit.formats.built_in import FORMATS
 
 # What the tables of version 0.1 said, each frozen as it was.
 SOURCE_OF_EXTENSION = {
@@ -151,3 +157,21 @@ def test_an_unknown_name_says_which_there_are():
     for ask in (lambda: registry.of_name("tarr"), lambda: lk.open("x", format="tarr")):
         with pytest.raises(ValueError, match=r"format: expected one of array_record, tar, .*, got 'tarr'"):
             ask()
+
+
+@pytest.mark.parametrize(
+    "form", [each for each in FORMATS if each.extra], ids=[each.name for each in FORMATS if each.extra]
+)
+def test_a_file_without_the_library_of_its_format_names_the_extra(form, tmp_path, monkeypatch):
+    """The extra of the registry is the one that the error says, and one of the project's."""
+    file = tmp_path / f"data.{form.extensions[0]}"
+    if form.writer:
+        lk.write([{"x": 1}], file)
+    else:
+        file.touch()
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    for needed in project["optional-dependencies"][form.extra]:
+        name = re.match(r"[\w-]+", needed)[0].replace("-", "_")
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ImportError, match=rf"pip install '\.\[{form.extra}\]'"):
+        form.open(file if form.one_file else [file], **form.verify)

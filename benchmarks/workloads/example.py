@@ -121,9 +121,10 @@ def benchmark(nbytes: int) -> Benchmark:
         else:
             yield loader_calls(paths, records, nbytes, shuffled=shuffled, workers=contender.workers)
 
-    bound = Bound(">=", 1.2 if nbytes == 100_000 else 0.8)
+    large = nbytes == 100_000
+    bound = Bound(">=", 1.2 if large else 0.8)
     return Benchmark(
-        f"example, {'100 KB' if nbytes == 100_000 else '200 B'}",
+        f"example, {'100 KB' if large else '200 B'}",
         __doc__ or "",
         (*OURS, *OURS_2, *TFDATA),
         calls(opened),

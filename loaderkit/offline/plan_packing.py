@@ -238,7 +238,8 @@ def _planned(
 ) -> PackPlan:
     settings = plans.settings
     # A file keeps its algorithm.
-    earlier = [replace(settings, algorithm=known) for known in range(1, ALGORITHM) if any_algorithm]
+    earlier = range(1, ALGORITHM) if any_algorithm else ()
+    known = [settings, *(replace(settings, algorithm=algorithm) for algorithm in earlier)]
 
     def blocks_from(settings: PlanSettings, first: int) -> Iterable[UInt32Array]:
         blocks = replace(plans, settings=settings)
@@ -258,8 +259,8 @@ def _planned(
     else:
         if not os.path.exists(path):
             with progress_bar("blocks", settings.blocks) as advance:
-                write_plan(path, [settings, *earlier], blocks_from, advance)
-        plan = PackPlan(*open_plan(path, [settings, *earlier]), plans.lengths, plans.order, path)
+                write_plan(path, known, blocks_from, advance)
+        plan = PackPlan(*open_plan(path, known), plans.lengths, plans.order, path)
     if not len(plan):
         raise ValueError(
             f"lengths: expected a document with tokens for a row, got {plan.empty_documents} empty and "

@@ -28,9 +28,8 @@ from loaderkit.samplers.optional import indices_of, within
 from loaderkit.samplers.protocol import Sampler, record_keys_of
 from loaderkit.sources.shared_arrays import SharedColumns
 
-ALGORITHM = (
-    2  # another one for a change of the planners that changes a byte; earlier ones can still be asked for
-)
+# Another one for a change of the planners that changes a byte; earlier ones can still be asked for.
+ALGORITHM = 2
 _ROWS = 1 << 63  # no epoch is as large
 ADVICE = "delete it to plan again"
 

@@ -53,16 +53,23 @@ def openings(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("document", PAGES, ids=lambda path: path.name)
-def test_the_blocks_of_a_document_run_in_order(document, tmp_path, monkeypatch, object_runtime, capsys):
-    """What a document shows works as it is pasted, and prints what stands below it (`text`: but for figures)."""
+def test_the_blocks_of_a_document_run_in_order(
+    document, tmp_path, monkeypatch, object_runtime, nightly, capsys
+):
+    """What a document shows works as it is pasted, and prints what stands below it (`text`: but for figures).
+
+    What was measured is compared at night alone: beside other tests a machine has other limits.
+    """
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "__main__"}
     found, prints = blocks(document, "python"), dict(PRINTS.findall(document.read_text()))
     for line, code in found:
         capsys.readouterr()
         run_block(document.name, line, code, namespace)
-        printed = iter(openings(capsys.readouterr().out))
-        assert all(opening in printed for opening in openings(prints.pop(code, ""))), code  # in order
+        printed, shown = capsys.readouterr().out, prints.pop(code, "")
+        if nightly or " records/s" not in shown:
+            opened = iter(openings(printed))
+            assert all(opening in opened for opening in openings(shown)), printed  # in order
     assert not prints
     namespace.clear()
 

@@ -9,7 +9,9 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
 import zlib
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -119,6 +121,29 @@ def range_server(object_runtime):
 
     with contextlib.ExitStack() as servers:
         yield lambda folder, **options: servers.enter_context(RangeServer(folder, **options))
+
+
+@pytest.fixture
+def plain_server(object_runtime):
+    """Starts `python -m http.server` of a folder in this process: `plain_server(folder)` gives its address."""
+    from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+    class Handler(SimpleHTTPRequestHandler):
+        def log_message(self, *args):
+            """Nothing."""
+
+    def start(folder):
+        server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=folder))
+        server.daemon_threads = False  # they are waited for
+        ends.enter_context(server)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        ends.callback(thread.join)
+        ends.callback(server.shutdown)
+        return f"http://127.0.0.1:{server.server_port}"
+
+    with contextlib.ExitStack() as ends:
+        yield start
 
 
 @pytest.fixture

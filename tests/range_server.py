@@ -7,6 +7,7 @@
         server.latency_s = 0.02              # before each answer
         server.token = "xyz"                 # 403 for each request without ?token=xyz
         server.etags["a.tar"] = '"other"'    # else made of the file's time and size
+    server.types["a.tar"] = "text/html"  # Content-Type; else none is said
         server.requests                      # what was asked and answered, a Request each
         server.sent_bytes                    # of bodies
 
@@ -25,6 +26,7 @@ What it can be told to do:
     star         says no size of the file in Content-Range, as is allowed
     chunked      sends the body in chunks, without Content-Length
     no head      405 for a HEAD request
+    page         an HTML page in place of the file: status 200, as of a login or of a missing file
 
 `python tests/range_server.py FOLDER --latency 0.02` serves from a process of its own until its stdin ends, for
 benchmarks: it prints the address.
@@ -53,6 +55,7 @@ REASONS = {
     405: "Method Not Allowed",
     416: "Range Not Satisfiable",
 }
+PAGE = b"<!DOCTYPE html>\n<title>Log in</title>\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,7 @@ class RangeServer:
         self.latency_s = latency_s
         self.token = ""
         self.etags: dict[str, str] = {}
+        self.types: dict[str, str] = {}
         self.requests: list[Request] = []
         self.sent_bytes = 0
         self._script: deque[str] = deque()
@@ -159,6 +163,10 @@ class RangeServer:
             return False
         if self.latency_s:
             time.sleep(self.latency_s)
+        if act == "page":
+            head = _head(200, {"Content-Length": str(len(PAGE)), "Content-Type": "text/html; charset=utf-8"})
+            connection.sendall(head + (b"" if method == "HEAD" else PAGE))
+            return True
         path = self.folder / name
         status = int(act) if act.isdigit() else 405 * (act == "no head" and method == "HEAD")
         if not status and self.token and parse_qs(query).get("token") != [self.token]:
@@ -197,6 +205,8 @@ class RangeServer:
             "Last-Modified": formatdate(seen.st_mtime, usegmt=True),
             "Accept-Ranges": "bytes",
         }
+        if name in self.types:
+            headers["Content-Type"] = self.types[name]
         if not whole:
             shift = 1 if act == "lie" else 0
             total = seen.st_size + (7 if act == "size" else 0)

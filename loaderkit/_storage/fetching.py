@@ -25,6 +25,7 @@ class Refusal(Enum):
     PAST_END = "the object ends before the range begins"
     NO_RANGES = "the server gives whole objects only"
     TOO_LARGE = "the object has more bytes than are fetched at once"
+    PAGE = "a web server gives an HTML page in place of the object"
     FINAL = "it fails each time"
 
 
@@ -150,6 +151,12 @@ def storage_error(name: str, asked: str, refusal: FetchError) -> OSError:
         remedy = "; give credentials or skip_signature=True in storage_options, or links that are valid"
     elif refusal.reason is Refusal.SLOW:
         remedy = "; where the server is slow, storage_options timeout='5m' allows a read more time"
+    elif refusal.reason is Refusal.PAGE:
+        asked = "a data file"
+        remedy = (
+            ", as web servers give for a folder, a login or a missing file; folders of a web server can't be listed: "
+            "name the files, as name-{000..146}.tar, name@64.tar or a list"
+        )
     error = StorageError(f"{name}: expected {asked}, got {refusal.cause}{tried_often}{remedy}")
-    error.refused = refusal.reason in (Refusal.DENIED, Refusal.FINAL)
+    error.refused = refusal.reason in (Refusal.DENIED, Refusal.FINAL, Refusal.PAGE)
     return error

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from .fetching import Fetched, FetchError, Refusal, without_secrets
 from .object_client import forked, open_client, split_name
 from .range_reader import MODIFIED, ObjectVersion, plain_tag
+from .web_page import refuse_page
 
 T = TypeVar("T")
 
@@ -46,7 +47,17 @@ class ObstoreFetcher:
         import obstore
 
         client, path = self._client(name)
-        return self._attempt(lambda: _version_of(obstore.head(client, path)))
+
+        def head() -> ObjectVersion:
+            answer = obstore.get(client, path, options={"head": True})  # obstore.head gives no attributes
+            refuse_page(
+                name,
+                answer.attributes.get("Content-Type"),
+                lambda: bytes(next(iter(obstore.get(client, path).stream(min_chunk_size=1)), b"")),
+            )
+            return _version_of(answer.meta)
+
+        return self._attempt(head)
 
     def objects(self, address: str, folder: str | None, *, deep: bool) -> list[dict[str, Any]]:
         """What the store lists in a folder, and where `deep` in those below it: path, size and version."""
@@ -82,6 +93,8 @@ class ObstoreFetcher:
             begin, end = answer.range
             if len(data) != end - begin:
                 raise FetchError(Refusal.AGAIN, f"an answer of {len(data):,} bytes")
+            if begin == 0:
+                refuse_page(name, answer.attributes.get("Content-Type"), lambda: bytes(data[:256]))
             return Fetched(data, version)
 
         return self._attempt(get)

@@ -1,5 +1,7 @@
 """Commands on data of a server; names with secrets."""
 
+from pathlib import Path
+
 import pytest
 
 from loaderkit.formats._index.record_index import RecordIndex
@@ -45,3 +47,17 @@ def test_a_server_that_fails(loaderkit, server):
     assert ran.status == 3
     assert "none.tar" in ran.err
     assert "secret" not in ran.err
+
+
+@pytest.mark.parametrize(
+    "command", ["index", "check", "inspect", "show", "index --format lines", "check --format jsonl"]
+)
+def test_a_folder_of_a_web_server(loaderkit, plain_server, tmp_path, monkeypatch, command):
+    """Status 3 and one line that says to name the files; nothing is made."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    name = plain_server(tmp_path)
+    ran = loaderkit(*command.split(), f"{name}/?token=secret")
+    assert ran.status == 3
+    said = f"loaderkit {command.partition(' ')[0]}: {name}/: expected a data file, got an HTML page"
+    assert ran.err.startswith(said) and "name the files" in ran.err and ran.err.count("\n") == 1
+    assert "secret" not in ran.err and not [*filter(Path.is_file, tmp_path.rglob("*"))]

@@ -40,6 +40,10 @@ def test_it_serves_files_and_ranges(server):
             break
         time.sleep(0.01)
     assert server.sent_bytes == 220
+    server.types["a.bin"] = "text/plain"
+    assert get(server)[1]["Content-Type"] == "text/plain"
+    server.script("page")
+    assert get(server)[1]["Content-Type"].startswith("text/html")
 
 
 def test_it_fails_as_it_is_told(server):

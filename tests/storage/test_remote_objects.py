@@ -101,6 +101,20 @@ def test_ranges_as_they_come(server, opened, monkeypatch):
     each.close()
 
 
+@pytest.mark.parametrize("head", ["", "no head"])
+def test_data_that_is_called_a_page(server, opened, tmp_path, head):
+    """Its first bytes decide, as scripts call all that they send text/html; other data costs no request for it."""
+    for name, requests in (("a.bin", 0), ("b.bin", 1)):
+        (tmp_path / name).write_bytes(b"\0" + A)
+        server.always(head, name)
+        server.types[name] = ("text/plain", "text/html; charset=utf-8")[requests]
+        ranges = opened([server.url(name)])
+        assert ranges.version(0).size == 5001
+        assert read(ranges, (0, 0, 10), (0, 3000, 3010)) == [b"\0" + A[:9], A[2999:3009]]
+        asked = [request for request in server.requests if request.name == name]
+        assert len(asked) == (2 if not head else 3) + requests * (not head)
+
+
 @pytest.mark.parametrize("act", ["500", "503", "429", "close", "short", "less", "lie", "whole", "hang"])
 def test_a_fault_is_tried_again(server, opened, act):
     """Once, and only the request that failed."""

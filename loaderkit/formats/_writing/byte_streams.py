@@ -21,6 +21,7 @@ from loaderkit._storage.fetching import FetchError, Refusal
 from loaderkit._storage.object_client import READ_S
 from loaderkit._storage.range_file import RangeFile
 from loaderkit._storage.range_reader import read_range
+from loaderkit._storage.web_page import refuse_page
 from loaderkit.errors import DataFormatError, StorageError
 from loaderkit.formats._index.shard_set import ShardSet
 from loaderkit.formats._index.unpacked_text import zstd_library
@@ -102,6 +103,7 @@ def _web_answer(address: str, options: Mapping[str, Any]) -> Iterator[io.RawIOBa
         raise FetchError(Refusal.AGAIN, "an answer that ended early")
 
     with answer:
+        refuse_page(address, answer.headers.get("Content-Type"), lambda: answer.peek(256))
         yield RangeFile(read, sys.maxsize)
 
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import loaderkit as lk
 from loaderkit._source.fingerprint import fingerprint_of
 from loaderkit.formats.array_record.source import LISTED_RECORDS, ArrayRecordDataSource
 
@@ -313,3 +314,21 @@ def test_the_fingerprint_tells_other_data(tmp_path, write_records):
     named = [path, other, changed, f"{path}[0:49]", f"{path}[1:50]", [path, other], [other, path]]
     seen = [fingerprint_of(ArrayRecordDataSource(name)) for name in named]
     assert all(a != b for i, a in enumerate(seen) for b in seen[:i])
+
+
+@pytest.mark.parametrize("scheme", ["http", "s3", "hf"])
+def test_files_on_servers_are_fetched_first(range_server, write_records, tmp_path, scheme):
+    """The library has Google Cloud Storage alone; the line of the error works."""
+    write_records(tmp_path / "a.array_record", [b"zero", b"one"])
+    server = range_server(tmp_path)
+    name = server.url("a.array_record") if scheme == "http" else f"{scheme}://box/a.array_record"
+    for opened in (ArrayRecordDataSource, lk.open, lambda name: ArrayRecordDataSource([name + "[0:1]"])):
+        with pytest.raises(ValueError, match="paths: expected local files or gs://") as refused:
+            opened(name)
+        line = f"lk.formats.fetch({name!r}, 'kept')"
+        assert line in str(refused.value)
+    if scheme == "http":
+        source = eval(line.replace("'kept'", repr(str(tmp_path / "kept"))))
+        assert [*source] == [b"zero", b"one"]
+    with pytest.raises(OSError, match="gs://"):
+        ArrayRecordDataSource("gs://b/a.array_record")

@@ -29,7 +29,7 @@ from loaderkit._base.system.shared_memory import goes_to_a_worker
 from loaderkit._source.content import content_hash, digest_of, sampled_keys
 from loaderkit._source.origins import Origins
 from loaderkit._source.record_key import check_key, check_keys
-from loaderkit._storage.addresses import is_remote
+from loaderkit._storage.addresses import is_remote, redacted
 from loaderkit._storage.patterns import FilePart, file_parts
 from loaderkit.formats._index.find import find_blocks
 from loaderkit.formats.decoded import decoded_records
@@ -67,7 +67,7 @@ class ArrayRecordDataSource(HasCard, Closing):
         paths: one name or several: a file, a pattern such as "train-*.array_record" (sorted), shards as
             "train.array_record@64" or "train-?????-of-00064", a part of a file as "train.array_record[0:100]", or
             file instructions of TFDS. FileNotFoundError for a missing file or shard, OSError for a truncated file,
-            ValueError for a part that the file doesn't have; each names the file.
+            ValueError for a part that the file doesn't have and for servers but gs://; each names the file.
         reader_options: options of array-record's reader, such as `{"index_storage_option": "offloaded",
             "footer_prefetch_bytes": "0"}`; the second is known to array-record 0.8.6 and newer, which need it there.
         decode: whether records that lk.write made of dicts are these dicts; False gives their bytes.
@@ -99,7 +99,7 @@ class ArrayRecordDataSource(HasCard, Closing):
         self._options = ",".join(f"{name}:{value}" for name, value in options.items())
         # One for each local file that was opened. Threads share the dict; setdefault keeps the first thread's identity.
         self._identities: dict[str, FileIdentity] = {}
-        self._files = [_inspect(part, self._options, self._identities) for part in file_parts(paths)]
+        self._files = [_inspect(part, self._options, self._identities) for part in _readable(paths)]
         self._fingerprint: dict[str, Any] | None = None
         grouped = [file for file in self._files if file.group_size > 1]
         if grouped:
@@ -285,6 +285,18 @@ class ArrayRecordDataSource(HasCard, Closing):
                 with contextlib.suppress(OSError):  # reading the file raises it again
                     self._identities.setdefault(file.path, FileIdentity.of(file.path))
         return dict(self._identities)
+
+
+def _readable(paths: Any) -> list[FilePart]:
+    """The files; ValueError for one of a server that array-record can't read, which has Google's alone."""
+    parts = file_parts(paths)
+    for part in parts:
+        if is_remote(part.path) and not part.path.lower().startswith("gs://"):
+            raise ValueError(
+                f"paths: expected local files or gs://, which array-record reads, got {redacted(part.path)}; copy the "
+                f"files once, and read the copy: lk.formats.fetch({redacted(part.path)!r}, 'kept')"
+            )
+    return parts
 
 
 def _inspect(part: FilePart, options: str, identities: dict[str, FileIdentity]) -> _File:

@@ -111,6 +111,8 @@ def test_a_server_without_ranges(shards):
         server.script("short", "503")
         server.always("whole")
         server.always("chunked", "t-1.tar")
+        for name in ("t-1.tar", "t-2.tar"):  # as scripts say of all that they send
+            server.types[name] = "text/html"
         names = [server.url(f"t-{shard}.tar?key=secret") for shard in range(3)]
         assert [*fetch(names, "kept")] == shards
         assert fetch(server.url("numbers.csv.gz"), "csv")[1] == {"a": "3", "b": "4"}

@@ -1,4 +1,4 @@
-"""An HTML page in place of data, which a web server gives for a folder, a login or a missing file, is never a record."""
+"""An HTML page that a web server gives in place of data, for a folder, a login or a missing file, is no record."""
 
 import pytest
 

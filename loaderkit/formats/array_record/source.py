@@ -288,7 +288,7 @@ class ArrayRecordDataSource(HasCard, Closing):
 
 
 def _readable(paths: Any) -> list[FilePart]:
-    """The files; ValueError for one of a server that array-record can't read, which has Google's alone."""
+    """The files; ValueError for one that array-record can't read: of servers it knows Google's alone."""
     parts = file_parts(paths)
     for part in parts:
         if is_remote(part.path) and not part.path.lower().startswith("gs://"):

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("psutil", reason="the benchmarks need psutil")
 pytest.importorskip("cv2", reason="the benchmarks need opencv-python-headless")
 
-from benchmarks import augment, chunk_order, growth
+from benchmarks import augment, chunk_order, crop_bound, growth
 from benchmarks.benchmark import PER_SECOND, Bound, speedup
 from benchmarks.contender import grain_tuned, ours, torch
 from benchmarks.report import BEGIN, END, README, kept, outcome_of, with_report
@@ -241,3 +241,11 @@ def test_the_table_of_the_readme_is_what_its_figures_say():
     for documents in ([*kept(), other], [changed], []):
         with pytest.raises(ValueError, match="of one commit"):
             with_report(BEGIN + END, documents)
+
+
+def test_the_bound_of_a_crop_is_made():
+    """Shares of one operation: what lies outside a crop is a part of the decoding, and skipping it gains."""
+    table = crop_bound.run(repeats=2, smoke=True, say=lambda line: None)
+    rows = dict(line.strip("| ").split(" | ")[:2] for line in table.splitlines() if line.startswith("| "))
+    share = {name: float(rows[name]) for name in crop_bound.COLUMNS}
+    assert 0 <= share["outside, at most"] <= share["decoding"] <= 1 <= share["gain, at most"]

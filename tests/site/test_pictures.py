@@ -25,14 +25,22 @@ def test_a_picture_has_the_figures_of_a_run(name):
 
 @pytest.mark.parametrize("name", BY_NAME)
 def test_a_picture_is_drawn_of_its_figures(name, request):
-    """Byte by byte with the matplotlib that drew the file; another one places text elsewhere, and says the same."""
+    """With the matplotlib that drew the file the same but for ids; another one places text elsewhere, and says the same.
+
+    An id is a hash of floats, of which another processor has other last bits.
+    """
     if name in LATE:
         request.getfixturevalue("at_night")
     committed = BY_NAME[name].path.read_text()
     drawn = svg_of(BY_NAME[name].draw, kept(committed))
     assert texts(drawn) == texts(committed) != []
     if f"Matplotlib v{matplotlib.__version__}," in committed:
-        assert drawn == committed
+        assert without_ids(drawn) == without_ids(committed)
+
+
+def without_ids(svg: str) -> str:
+    """The same, with each id replaced by one word."""
+    return re.sub(r"\bp[0-9a-f]{10}\b", "id", svg)
 
 
 def texts(svg: str) -> list[str]:

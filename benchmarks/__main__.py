@@ -14,6 +14,7 @@ from benchmarks.benchmark import Size
 from benchmarks.chunk_order import run as chunk_order_table
 from benchmarks.conformance.table import run as conformance_table
 from benchmarks.contender import LIBRARIES
+from benchmarks.crop_bound import run as crop_bound_table
 from benchmarks.grain_scripts.table import run as grain_scripts_table
 from benchmarks.growth import run as growth_table
 from benchmarks.photographs import VARIABLE
@@ -25,7 +26,15 @@ from benchmarks.workloads import NAMES, benchmarks_of
 PEERS = tuple(name for name in LIBRARIES if name not in ("bare", "loaderkit"))
 
 # Tables that aren't workloads; "all" doesn't run them.
-OTHER_TABLES = ("conformance", "grain-scripts", "chunk-order", "growth", "visibility", "augment")
+OTHER_TABLES = (
+    "conformance",
+    "grain-scripts",
+    "chunk-order",
+    "growth",
+    "visibility",
+    "augment",
+    "crop-bound",
+)
 
 
 def other_tables(asked: argparse.Namespace, peers: set[str]) -> None:
@@ -40,6 +49,8 @@ def other_tables(asked: argparse.Namespace, peers: set[str]) -> None:
         print(growth_table(repeats=asked.repeats, smoke=asked.smoke, say=say))
     if "augment" in asked.names:
         print(augment_table(peers, repeats=asked.repeats, smoke=asked.smoke, say=say))
+    if "crop-bound" in asked.names:
+        print(crop_bound_table(repeats=asked.repeats, smoke=asked.smoke, say=say))
     if "visibility" in asked.names:
         print(visibility_table(peers, smoke=asked.smoke, say=say))
 

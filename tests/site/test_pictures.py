@@ -25,7 +25,7 @@ def test_a_picture_has_the_figures_of_a_run(name):
 
 @pytest.mark.parametrize("name", BY_NAME)
 def test_a_picture_is_drawn_of_its_figures(name, request):
-    """With the matplotlib that drew the file the same but for ids; another one places text elsewhere, and says the same.
+    """With the matplotlib that drew it the same but for ids; another one places text elsewhere, and says the same.
 
     An id is a hash of floats, of which another processor has other last bits.
     """

@@ -199,7 +199,7 @@ class PurityError(LoaderkitError, AssertionError):
 
     Args:
         message: what was found.
-        operation: its label, or "data_source".
+        operation: its label, or "data_source"; "operations" where it isn't known which.
         leaf: the path of the leaf that differs, "" for the element itself.
 
     >>> PurityError("it reads a clock", operation="operations[0] Map(now)", leaf="['time']").leaf

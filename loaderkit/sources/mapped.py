@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from reprlib import repr as _short
 from typing import Any
@@ -101,6 +102,49 @@ class MapDataSource(SourceAdvice, OfDocuments, HasCard):
 
     def __repr__(self) -> str:
         return f"MapDataSource({short_repr(self._source)}, {_name(self._function)})"
+
+
+class MapFunctions:
+    """The functions of the MapDataSources among those that a source is made of.
+
+    parts: these sources, each behind those that it reads, with a name.
+
+    >>> source = MapDataSource(MapDataSource([-3, 4], abs), str)
+    >>> below = MapFunctions(source)
+    >>> below.functions, [name for name, _ in below.parts]
+    ([<built-in function abs>, <class 'str'>], ['MapDataSource(abs)', 'MapDataSource(str)'])
+    >>> with below.replaced([abs, float]):
+    ...     print(source[0])
+    3.0
+    """
+
+    def __init__(self, source: Any) -> None:
+        found: dict[int, Any] = {}
+        todo = [source]
+        while todo:
+            each = todo.pop()
+            if id(each) not in found:
+                found[id(each)] = each
+                # Not by getattr: an object of another library may make up an attribute of any name.
+                own = getattr(each, "__dict__", {})
+                below = own.get("_sources")
+                todo += [own.get("_source"), *(below if isinstance(below, list | tuple) else ())]
+        maps = [each for each in reversed(found.values()) if isinstance(each, MapDataSource)]
+        self.functions = [each._function for each in maps]
+        self.parts = [(f"MapDataSource({_name(each._function)})", each) for each in maps]
+
+    @contextmanager
+    def replaced(self, functions: Sequence[Callable[[Any], Any]]) -> Iterator[None]:
+        """While it lasts the sources, in their order, have other functions."""
+        try:
+            self._set(functions)
+            yield
+        finally:
+            self._set(self.functions)
+
+    def _set(self, functions: Sequence[Callable[[Any], Any]]) -> None:
+        for (_, each), function in zip(self.parts, functions, strict=True):
+            each._function = function
 
 
 def _name(function: Any) -> str:

@@ -7,11 +7,12 @@ first that differs ends with the operation at fault, and further runs find out w
 import random
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice, product
 from typing import Any
 
-import cloudpickle
 import numpy as np
 
 from loaderkit._base.notes import annotate
@@ -26,6 +27,7 @@ from loaderkit.transforms.seeding import SeededCall
 from .conformance import kept_global_generators
 from .progress import ProgressLine
 from .snapshot import Difference, Snapshot, difference, snapshot_of
+from .user_code import UserCode
 from .watched_source import WatchedSource
 
 
@@ -39,11 +41,12 @@ class PipelineReport:
         leaves: paths of the first element's leaves, "" for an element that is a leaf.
         operations: labels, in order.
         runs: the ways in which the pipeline was run.
+        shared: names of operations that can't be copied: what the first run left in them isn't seen.
 
     >>> PipelineReport(
     ...     batches=8, indices=256, leaves=("['x']",), operations=("Batch(batch_size=32)",), runs=()
     ... )
-    PipelineReport(batches=8, indices=256, leaves=("['x']",), operations=('Batch(batch_size=32)',), runs=())
+    PipelineReport(batches=8, indices=256, leaves=("['x']",), operations=('Batch(batch_size=32)',), runs=(), shared=())
     """
 
     batches: int
@@ -51,11 +54,12 @@ class PipelineReport:
     leaves: tuple[str, ...]
     operations: tuple[str, ...]
     runs: tuple[str, ...]
+    shared: tuple[str, ...] = ()
 
 
 _MOST = 10_000  # elements of a beginning of the pipeline that has no Batch yet
 _CLOCK_SECONDS = 1.1  # between two runs, so that a clock of whole seconds shows
-_ENTERED = 64  # elements that a run in another order looks at
+_ENTERED = 64  # elements, or records, that a run in another order looks at
 Found = dict[int, Snapshot]  # by step
 Way = Callable[["_Pipeline"], Found]
 
@@ -64,6 +68,12 @@ def check_pipeline(loader: DataLoader, batches: int = 8, *, progress: bool | Non
     """Runs the first batches in this process, again, in another order, with 1 and with 3 workers: all must agree.
 
     The first thing to run on a new loader. The loader itself isn't iterated, and its source isn't changed.
+
+    Each run has copies of the user's code as it was before the first, pickled as for worker processes: of operations,
+    `on_record_error` and the functions of each MapDataSource, but of no other source. So no run fills what the next one
+    uses, but where no copy has it: in an attribute of a class, in an imported module (workers that are processes import
+    it anew), in compiled code, and in an operation that can't be pickled, which threads alone can run. There it may miss
+    what is kept from the first record on; `check_operation` sees more of it.
 
     Args:
         loader: any; its workers' kind is used.
@@ -91,7 +101,8 @@ def check_pipeline(loader: DataLoader, batches: int = 8, *, progress: bool | Non
     batches = at_least("batches", batches, 2)
     shown = ProgressLine(shown=progress, name="check_pipeline", stages=2 + len(_WAYS))
     with kept_global_generators(), shown:
-        return _checked(_Pipeline(loader, batches, len(settings_of(loader).operations), shown))
+        settings = settings_of(loader)
+        return _checked(_Pipeline(loader, batches, len(settings.operations), shown, UserCode(settings)))
 
 
 def _checked(whole: "_Pipeline") -> PipelineReport:
@@ -119,6 +130,7 @@ def _checked(whole: "_Pipeline") -> PipelineReport:
         leaves=paths(expected[0].structure) if expected else (),
         operations=tuple(map(label_of, whole.operations)),
         runs=(_FIRST, *_WAYS),
+        shared=whole.code.shared,
     )
 
 
@@ -133,6 +145,7 @@ class _Pipeline:
     batches: int
     count: int
     progress: ProgressLine
+    code: UserCode
     last_index: int | None = None
     indices: int = 0  # that the whole one took
 
@@ -149,10 +162,11 @@ class _Pipeline:
         return WatchedSource(settings_of(self.loader).source)
 
     def beginning(self, count: int) -> "_Pipeline":
-        return _Pipeline(self.loader, self.batches, count, self.progress, self.last_index)
+        return _Pipeline(self.loader, self.batches, count, self.progress, self.code, self.last_index)
 
-    def make(self, **changes: Any) -> DataLoader:
-        """A loader of its own for a run, which leaves the user's quarantine file alone.
+    @contextmanager
+    def made(self, **changes: Any) -> Iterator[DataLoader]:
+        """A loader for a run, with unused copies of the user's code; it leaves the user's quarantine file alone.
 
         Args:
             changes: of the loader's settings.
@@ -161,13 +175,15 @@ class _Pipeline:
         changes = {"quarantine": None, "cpu": None, **changes}
         if not self.whole:  # a beginning may have no Batch to shard, fewer rows than streams, and more steps
             changes = {
-                "operations": self.operations,
                 "sharding": NoSharding(),
                 "logical_streams": 1,
                 "num_steps": None,
                 **changes,
             }
-        return variant_of(self.loader, **changes)
+        with self.code.unused() as copies:
+            operations = copies.pop("operations")[: self.count]
+            with variant_of(self.loader, operations=operations, **copies, **changes) as loader:
+                yield loader
 
     def take(self, it: Any) -> Iterator[Snapshot]:
         """The elements of the run; of a beginning as many as the whole pipeline's records gave."""
@@ -182,23 +198,17 @@ class _Pipeline:
             self.progress.count(taken, f"of {self.batches} batches" if self.whole else "elements")
 
 
-def _here(pipeline: _Pipeline) -> Found:
-    source = pipeline.watched()
-    with pipeline.make(worker_count=0, source=source) as loader, iter(loader) as it:
-        first = it.index
-        found = dict(enumerate(pipeline.take(it)))
-        if pipeline.whole:
-            pipeline.last_index, pipeline.indices = it.index, it.index - first
-        return found
-
-
-def _fresh(pipeline: _Pipeline) -> Found:
-    """With a copy of the operations that was never run, and element by element."""
-    source = pipeline.watched()
-    operations = cloudpickle.loads(cloudpickle.dumps(pipeline.operations))
-    changes = {"source": source, "operations": operations, "task_rows": 1}
-    with pipeline.make(worker_count=0, **changes) as loader, iter(loader) as it:
-        return dict(enumerate(pipeline.take(it)))
+def _here(pipeline: _Pipeline, runs: int = 1, **changes: Any) -> Found:
+    """The last of some runs with the same copies."""
+    found: Found = {}
+    with pipeline.made(worker_count=0, source=pipeline.watched(), **changes) as loader:
+        for _ in range(runs):
+            with iter(loader) as it:
+                first = it.index
+                found = dict(enumerate(pipeline.take(it)))
+                if pipeline.whole and pipeline.last_index is None:
+                    pipeline.last_index, pipeline.indices = it.index, it.index - first
+    return found
 
 
 def _backwards(workers: int) -> Way:
@@ -206,13 +216,13 @@ def _backwards(workers: int) -> Way:
 
     def run(pipeline: _Pipeline) -> Found:
         source = pipeline.watched()
-        with pipeline.make(worker_count=0, source=source) as loader, iter(loader) as it:
+        with pipeline.made(worker_count=0, source=source) as loader, iter(loader) as it:
             states = [it.get_state(), *(it.get_state() for _ in pipeline.take(it))]
         last = len(states) - 2
         steps = {last * k // (_ENTERED - 1) for k in range(_ENTERED)} if last >= _ENTERED else range(last + 1)
         watched = {} if workers else {"source": source}
         found = {}
-        with pipeline.make(worker_count=workers, **watched) as loader, iter(loader) as it:
+        with pipeline.made(worker_count=workers, **watched) as loader, iter(loader) as it:
             for step in sorted(steps, reverse=True):
                 it.set_state(states[step])
                 for element in islice(it, 1):  # there may be none where a Filter isn't pure
@@ -225,14 +235,14 @@ def _backwards(workers: int) -> Way:
 def _workers(count: int) -> Way:
     def run(pipeline: _Pipeline) -> Found:
         task_rows = 1 if count > 1 else None  # with 1, neighbours are made by different workers
-        with pipeline.make(worker_count=count, task_rows=task_rows) as loader, iter(loader) as it:
+        with pipeline.made(worker_count=count, task_rows=task_rows) as loader, iter(loader) as it:
             return dict(enumerate(pipeline.take(it)))
 
     return run
 
 
 _WAYS: dict[str, Way] = {
-    "in this process again": _here,
+    "in this process again": partial(_here, runs=2),
     "in another order": _backwards(0),
     "with 1 worker, in another order": _backwards(1),
     "with 3 workers": _workers(3),
@@ -275,36 +285,57 @@ def _check_writes(whole: _Pipeline) -> None:
 
 def _written_by(pipeline: _Pipeline) -> tuple[int, str] | None:
     source = pipeline.watched()
-    with pipeline.make(worker_count=0, source=source) as loader, iter(loader) as it:
+    with pipeline.made(worker_count=0, source=source) as loader, iter(loader) as it:
         for _ in pipeline.take(it):
             pass
     return source.written()
 
 
 def _blame(whole: _Pipeline, name: str, step: int, differs: Difference) -> PurityError:
-    faulty, first = whole, (step, differs)
     # What is kept from record to record may be the same at the start of each run, and shows in another order.
     names = _IN_THIS_PROCESS if name in _IN_THIS_PROCESS else (name,)
     whole.progress.stage(f"{name} it differs: looking for the operation at fault")
     begun = time.monotonic()
-    beginnings = [whole.beginning(count) for count in range(whole.count)]
+    beginnings = [whole.beginning(count) for count in range(whole.count + 1)]
     expected = [_here(beginning) for beginning in beginnings]
     _wait_until(begun + _CLOCK_SECONDS)
     for (beginning, here), tried in product(zip(beginnings, expected, strict=True), names):
         found = _first_difference(here, _WAYS[tried](beginning))
         if found is not None:
-            faulty, first, name = beginning, found, tried
-            break
+            behind = "" if beginning.whole else f" (seen at step {step} of the whole pipeline)"
+            return _blamed(beginning, tried, *found, behind)
+    where = f"leaf {differs.path}" if differs.path else "the element itself"
+    return PurityError(
+        f"the operations aren't functions of what they are given: {where} of element {step} is {differs.one} in this "
+        f"process and {differs.other} {name}. It didn't show again when they were tried one by one: something is kept "
+        "in a class, in a module or in compiled code, or differs rarely. Give each to check_operation",
+        operation="operations",
+        leaf=differs.path,
+    )
+
+
+def _blamed(faulty: _Pipeline, name: str, element: int, leaf: Difference, behind: str) -> PurityError:
     label = _label(faulty)
-    element, leaf = first
     where = f"leaf {leaf.path}" if leaf.path else "the element itself"
-    behind = "" if faulty.whole else f" (seen at step {step} of the whole pipeline)"
     return PurityError(
         f"{label} isn't a function of what it is given: {where} of its element {element}{behind} is {leaf.one} in this "
-        f"process and {leaf.other} {name}. {_reason(faulty, name)}{_seeded_by(faulty)}",
+        f"process and {leaf.other} {name}. {_reason(faulty, name)}{_seeded_by(faulty)}{_of_source(faulty)}",
         operation=label,
         leaf=leaf.path,
     )
+
+
+def _of_source(faulty: _Pipeline) -> str:
+    """Of a source the function in it that gives other records in another order; "" where none does."""
+    for name, part in [] if faulty.count else faulty.code.of_source.parts:
+        keys = range(min(len(part), _ENTERED))
+        runs = []
+        for order in (keys, keys[::-1]):
+            with faulty.code.unused():
+                runs.append({key: snapshot_of(part[key]) for key in order})
+        if _first_difference(*runs) is not None:
+            return f". It is {name}"
+    return ""
 
 
 def _seeded_by(faulty: _Pipeline) -> str:
@@ -325,33 +356,28 @@ def _reason(faulty: _Pipeline, name: str) -> str:
             "In this process it repeats itself: it depends on the process, as the order of a set of strings, hash(), "
             "id(), os.getpid(), the environment, or on what the process did before, as a cache that was filled here"
         )
-    kept = (
-        "A fresh copy of the operations repeats itself: something is kept from one record to the next, a counter, "
-        "a buffer, a cache, a generator of its own"
-    )
-    # First, since nothing in it is left to chance: how far an earlier run worked ahead decides what was kept by then.
-    if _agree(_fresh, _fresh, faulty, seeded=False):
-        return kept
-    way = _WAYS[name]
-    if _agree(_here, way, faulty, seeded=True) and not _agree(_here, way, faulty, seeded=False):
+    if _repeats(faulty, seeded=False):
+        return (
+            "A fresh copy of the operations repeats itself: something is kept from one record to the next, a counter, "
+            "a buffer, a cache, a generator of its own"
+        )
+    if _repeats(faulty, seeded=True):
         return (
             "With the global generators seeded it repeats itself: it draws from random or numpy.random. Make it a "
             "RandomMap and draw from the rng that it is given, or wrap it as lk.transforms.Seeded(function)"
         )
-    if _agree(_fresh, _fresh, faulty, seeded=True):
-        return kept
     return (
         "Nor does a fresh copy of the operations repeat itself: it reads a clock, draws from an unseeded generator, "
         "or keeps something in a global"
     )
 
 
-def _agree(one: Way, other: Way, pipeline: _Pipeline, *, seeded: bool) -> bool:
+def _repeats(pipeline: _Pipeline, *, seeded: bool) -> bool:
     """Whether two runs agree more than a second apart, perhaps with the global generators seeded for both."""
     begun = time.monotonic()
-    first = _tried(one, pipeline, seeded)
+    first = _tried(pipeline, seeded)
     _wait_until(begun + _CLOCK_SECONDS)
-    second = _tried(other, pipeline, seeded)
+    second = _tried(pipeline, seeded)
     return first is not None and second is not None and _first_difference(first, second) is None
 
 
@@ -359,14 +385,15 @@ def _wait_until(moment: float) -> None:
     time.sleep(max(0.0, moment - time.monotonic()))
 
 
-def _tried(way: Way, pipeline: _Pipeline, seeded: bool) -> Found | None:
-    """What a run gives; None where it fails, which says nothing of the cause."""
+def _tried(pipeline: _Pipeline, seeded: bool) -> Found | None:
+    """What a run in this process gives; None where it fails, which says nothing of the cause."""
     if seeded:
         random.seed(0)
         np.random.seed(0)  # noqa: NPY002 - the point is the global generator
     try:
-        return way(pipeline)
-    except Exception:  # noqa: BLE001 - a copy of the user's operations may fail in any way
+        # Element by element: how far it works ahead decides what is kept by then.
+        return _here(pipeline, task_rows=1)
+    except Exception:  # noqa: BLE001 - the user's operations may fail in any way
         return None
 
 

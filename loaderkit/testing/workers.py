@@ -1,6 +1,7 @@
 """The same work done by a pickled copy, by several threads at once, and by a worker process."""
 
 import os
+import pickle
 import re
 import sys
 import threading
@@ -8,10 +9,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-import cloudpickle
-
 from loaderkit._base.system.shared_memory import receiving, sending
 from loaderkit._loader.one_pass import one_pass
+from loaderkit._runtime.transport.pickling import Packer
 from loaderkit.sources import RangeDataSource
 from loaderkit.transforms.base import Map
 
@@ -37,15 +37,22 @@ def copies_of(value: T) -> tuple[Callable[[], T], int]:
     >>> copy()
     [1, 2]
     """
+    packer = Packer()
     with sending() as descriptors:  # they stay the value's own
-        packed = cloudpickle.dumps(value)
+        packed = packer.teach(value)
+        nbytes = len(packed)
+        if (
+            packer.known
+        ):  # loaded here, a class of a script would get copies of its methods, with other globals
+            descriptors.clear()
+            packed = packer.dumps(value)
 
     def copy(holder: T = value) -> T:  # it holds the value, which holds the descriptors
         with receiving([os.dup(descriptor) for descriptor in descriptors]):
-            made: T = cloudpickle.loads(packed)
+            made: T = pickle.loads(packed)
         return made
 
-    return copy, len(packed)
+    return copy, nbytes
 
 
 def pickled_copy(value: T) -> tuple[T, int]:

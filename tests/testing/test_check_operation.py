@@ -548,3 +548,15 @@ def test_threads_that_wait_without_end_are_a_failure(monkeypatch):
         check_operation(waits, 1, 2, skip=["pickled copy", "another order", "parameters"])
     end.set()
     assert found.value.check == "threads"
+
+
+def test_a_class_that_cannot_be_imported_stays_as_it_is():
+    """A class of a script that is loaded from a pickle here would get methods that see copies of its globals."""
+
+    class Local(lk.Map):
+        def map(self, element: Any) -> Any:
+            return element["key"]
+
+    method = Local.map
+    check_operation(Local(), *ELEMENTS)
+    assert Local.map is method

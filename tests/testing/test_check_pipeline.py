@@ -331,6 +331,232 @@ def test_clean_pipelines_pass(name, monkeypatch):
     assert executor_of(loader) is None and not was_iterated(loader)
 
 
+class KeepsFirst(lk.Map):
+    """Divides all by what the first record had: the same in each forward run of one object."""
+
+    def __init__(self) -> None:
+        self.mean: Any = None
+
+    def map(self, element: Any) -> Any:
+        if self.mean is None:
+            self.mean = element["x"].mean()
+        return {**element, "scaled": element["x"] - self.mean}
+
+
+class KeepsSet(lk.Map):
+    """Keeps what stops changing after a few records."""
+
+    def __init__(self) -> None:
+        self.seen: set[int] = set()
+
+    def map(self, element: Any) -> Any:
+        new = element["key"] % 3 not in self.seen
+        self.seen.add(element["key"] % 3)
+        return {**element, "new": new}
+
+
+class KeepsScale(lk.RandomMap):
+    """Draws once."""
+
+    def __init__(self) -> None:
+        self.scale: Any = None
+
+    def random_map(self, element: Any, rng: np.random.Generator) -> Any:
+        if self.scale is None:
+            self.scale = rng.random()
+        return {**element, "x": element["x"] * self.scale}
+
+
+class Novel(lk.Filter):
+    """Keeps the first of like records."""
+
+    def __init__(self) -> None:
+        self.seen: set[int] = set()
+
+    def filter(self, element: Any) -> bool:
+        kind = element["key"] % 5
+        novel = kind not in self.seen or element["key"] % 2 > 0
+        self.seen.add(kind)
+        return novel
+
+
+def kept_by_a_batch_fn() -> Any:
+    first: list[Any] = []
+
+    def stacked(rows: list[Any]) -> Any:
+        first.append(rows[0]["key"])
+        return {"key": np.array([row["key"] for row in rows]), "first": first[0]}
+
+    return lk.Batch(4, batch_fn=stacked)
+
+
+def kept_in_a_closure() -> Any:
+    mean = None
+
+    def scaled(element: Any) -> Any:
+        nonlocal mean
+        mean = element["key"] if mean is None else mean
+        return {**element, "scaled": element["key"] - mean}
+
+    return scaled
+
+
+LIMITS: dict[str, int] = {}
+
+
+KEPT: dict[str, Any] = {
+    "the first record": KeepsFirst,
+    "a set that is soon full": KeepsSet,
+    "what was drawn first": KeepsScale,
+    "a Filter": Novel,
+    "a batch_fn": kept_by_a_batch_fn,
+    "a closure": kept_in_a_closure,
+    "a global": lambda: with_leaf(limit=lambda e: LIMITS.setdefault("limit", e["key"])),
+}
+
+
+def unchanged(element: Any) -> Any:
+    return {**element}
+
+
+@pytest.mark.parametrize("kept", KEPT)
+def test_what_the_first_run_fills_is_found_at_the_operation_that_keeps_it(kept, monkeypatch):
+    """Each run has copies of its own: none is equal to another because an earlier one filled what both use."""
+    forget_the_clock(monkeypatch)
+    behind = [lambda x: x, lambda x: x] if kept == "a batch_fn" else [unchanged, lk.Batch(4)]
+    loader = loader_of(record, unchanged, KEPT[kept](), *behind, worker_kind="thread")
+    with pytest.raises(PurityError, match="kept from one record to the next") as found:
+        lk.testing.check_pipeline(loader, batches=6)
+    assert found.value.operation.startswith("operations[2] ")
+
+
+def mixed(*, of_a_part: Any = None, draws: bool = False) -> Any:
+    """Two parts, one of them with an operation more, which stands in the source where no part draws."""
+    one, two = (lk.Dataset(range(32)).shuffle(seed=1).repeat().map(record) for _ in range(2))
+    if draws:
+        one, two = (each.random_map(noisy) for each in (one, two))
+    if of_a_part is not None:
+        one, two = one.map(of_a_part), two.map(lambda x: {**x, "scaled": x["x"]})
+    return lk.Dataset.mix({"one": one, "two": two}, seed=0)
+
+
+def test_what_a_part_of_a_mixture_keeps_is_found(monkeypatch):
+    """Also where its operations are functions of the source, which is named then, with the function."""
+    forget_the_clock(monkeypatch)
+    options = {"worker_kind": "thread"}
+    loader = mixed(of_a_part=KeepsFirst()).map(unchanged).batch(4).loader(**options)
+    with pytest.raises(PurityError, match=r"\. It is MapDataSource\(KeepsFirst\.map\)$") as found:
+        lk.testing.check_pipeline(loader)
+    assert found.value.operation == "data_source"
+    loader = mixed(of_a_part=KeepsFirst(), draws=True).batch(4).loader(**options)
+    with pytest.raises(PurityError, match=r"kept from one record") as found:
+        lk.testing.check_pipeline(loader)
+    assert found.value.operation == "one: KeepsFirst"
+    with pytest.raises(PurityError, match=r"kept from one record") as found:
+        lk.testing.check_pipeline(mixed().map(KeepsFirst()).batch(4).loader(**options))
+    assert found.value.operation == "operations[0] KeepsFirst"
+    lk.testing.check_pipeline(mixed(draws=True).batch(4).loader(**options))
+    lk.testing.check_pipeline(mixed(of_a_part=lambda x: {**x, "scaled": x["x"]}).batch(4).loader(**options))
+
+
+def test_the_functions_of_a_source_are_those_from_before_afterwards(monkeypatch):
+    """The copies stand in a MapDataSource for the time of the check alone."""
+    forget_the_clock(monkeypatch)
+    function = KeepsFirst()
+    source = lk.ConcatDataSource({"a": lk.MapDataSource([record(x) for x in range(64)], function.map)})
+    with pytest.raises(PurityError):
+        lk.testing.check_pipeline(loader_of(lk.Batch(4), data_source=source, worker_kind="thread"))
+    assert function.mean is None
+    assert source[3]["scaled"].tolist() == [0.0] * 4 and function.mean == 3.0
+
+
+class Remembers(lk.Map):
+    """Hands out what it made before, which a later operation has changed by then."""
+
+    def __init__(self) -> None:
+        self.made: dict[int, Any] = {}
+
+    def map(self, element: Any) -> Any:
+        return self.made.setdefault(element["key"], {**element})
+
+
+def test_what_shows_when_a_record_comes_again_is_found(monkeypatch):
+    """Two runs in a row have the same objects."""
+    forget_the_clock(monkeypatch)
+
+    def doubled(element: Any) -> Any:
+        element["x"] *= 2
+        return element
+
+    with pytest.raises(PurityError, match=r"in this process again") as found:
+        lk.testing.check_pipeline(loader_of(record, Remembers(), doubled, lk.Batch(4), worker_kind="thread"))
+    assert found.value.operation == "operations[2] Map(doubled)"
+
+
+class InItsClass(lk.Map):
+    """Keeps what no copy of it has."""
+
+    seen: set[int] = set()  # noqa: RUF012 - the sin
+
+    def map(self, element: Any) -> Any:
+        new = element["key"] % 3 not in self.seen
+        self.seen.add(element["key"] % 3)
+        return {**element, "new": new}
+
+
+def test_where_it_shows_once_only_no_operation_is_blamed(monkeypatch):
+    """What a class keeps is full when single operations are tried: none is named for the one before it."""
+    forget_the_clock(monkeypatch)
+    loader = loader_of(record, InItsClass(), unchanged, lk.Batch(4), worker_kind="thread")
+    with pytest.raises(PurityError, match=r"leaf \['new'\].*check_operation") as found:
+        lk.testing.check_pipeline(loader)
+    assert found.value.operation == "operations"
+
+
+class Handle:
+    """Can't be copied, as an open file of a library."""
+
+    def __reduce__(self) -> Any:
+        raise TypeError("no copies")
+
+
+class Large(Owner):
+    """A source that would be slow to copy."""
+
+    def __reduce__(self) -> Any:
+        raise AssertionError("copied")
+
+
+def test_what_cannot_be_copied_is_shared_by_all_runs_and_said(monkeypatch):
+    """It is checked as far as that shows, those beside it with copies; the source is never copied."""
+    forget_the_clock(monkeypatch)
+    handle = Handle()
+    opened = lk.Map(lambda x: {**x, "y": handle is not None})
+    options = {"data_source": Large(), "worker_kind": "thread"}
+    report = lk.testing.check_pipeline(loader_of(unchanged, opened, lk.Batch(4), **options))
+    assert len(report.shared) == 1 and report.shared[0].startswith("operations[1] Map(")
+    assert lk.testing.check_pipeline(loader_of(unchanged, lk.Batch(4), **options)).shared == ()
+    with pytest.raises(PurityError) as found:
+        lk.testing.check_pipeline(loader_of(opened, KeepsFirst(), unchanged, lk.Batch(4), **options))
+    assert found.value.operation == "operations[1] KeepsFirst"
+
+
+def test_operations_that_share_an_object_share_it_in_the_copies(monkeypatch):
+    """As in a worker process."""
+    forget_the_clock(monkeypatch)
+    table: dict[int, int] = {}
+
+    def fill(element: Any) -> Any:
+        table[element["key"]] = 2 * element["key"]
+        return element
+
+    def look_up(element: Any) -> Any:
+        return {**element, "twice": table[element["key"]]}
+
+    lk.testing.check_pipeline(loader_of(record, fill, look_up, lk.Batch(4), worker_kind="thread"))
+    assert table == {}  # nor do the user's own objects change
+
+
 def test_what_an_operation_raises_is_raised():
     """An operation may fail; the error says where, as always."""
     with pytest.raises(ZeroDivisionError) as error:

@@ -6,6 +6,8 @@ import pytest
 from engine_twins import GridSpec, RowLayout
 from engine_values import batch_made, nothing, rows_read
 from engine_world import World
+from hypothesis import given
+from hypothesis import strategies as st
 
 from loaderkit._engine.in_flight_step import TRANSITIONS, InFlightStep, StepEvent, StepState
 from loaderkit._engine.pace import TASK_SECONDS
@@ -214,3 +216,23 @@ def test_rows_that_have_no_place_are_read_by_the_worker_that_makes_their_batch(l
     assert isinstance(gathering, MakeBatch)
     done(gathering, batch_made(layout=layout))
     assert [scheduler.next_task().targets[0].whole for _ in range(2)] == [layout is None] * 2
+
+
+@given(st.integers(2, 9), st.integers(2, 512), st.floats(TASK_SECONDS, 75e-3) | st.floats(75e-3, 1e3))
+def test_workers_make_batches_of_their_own_where_none_waits_for_one(workers, batch, work):
+    """Rows without a place: one of up to 75 ms is made by one worker; where too few are begun, all share them."""
+    world = World(workers=workers)
+    scheduler = GridSpec(rows=batch, last_rows=batch, steps=2 * workers).scheduler(world.context)
+
+    def done(task, result):
+        world.outputs.arrived(task.id, None, uses=scheduler.done(task, result))
+
+    first = [scheduler.next_task() for _ in range(-(-batch // -(-batch // workers)))]
+    for task in first:
+        rows = len(task.indices)
+        done(task, rows_read(RowsPart(rows), seconds=rows * work / batch))
+    done(scheduler.next_task(), batch_made())
+    assert isinstance(scheduler.pop(), Ready)
+    tasks = [scheduler.next_task() for _ in range(workers)]
+    assert None not in tasks
+    assert work > 75e-3 or all(target.whole for task in tasks for target in task.targets)

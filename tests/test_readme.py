@@ -165,18 +165,40 @@ def test_the_example_is_killed_and_resumes_exactly(tmp_path):
     assert (returncode, after) == (0, whole[5:])
 
 
+PROJECT_FILE = (ROOT / "pyproject.toml").read_text()
+
+
+def extras_in(text: str) -> set[str]:
+    """The extras in a project file, or in its beginning."""
+    return {*tomllib.loads(text)["project"]["optional-dependencies"]}
+
+
 def test_what_is_to_be_installed_is_an_extra_of_the_project():
-    """On every page, in every notebook and error; the table of docs/start.md has them all. Nothing is published yet."""
-    extras = {*tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]}
+    """On every page, in every notebook and error. Nothing is published yet."""
+    extras = extras_in(PROJECT_FILE)
     files = [*DOCUMENTS, *PAPERS, *(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "loaderkit").rglob("*.py")]
     for file in files:
         text = file.read_text()
         named = re.findall(r"'\.\[([\w,]+)\]'", text) + re.findall(r'missing_library\([^)]*, "(\w+)"\)', text)
         assert {*",".join(named).split(",")} - {""} <= extras, file
         assert file.name == "CHANGELOG.md" or "loaderkit[" not in text, f"{file} installs from a registry"
-    table = (ROOT / "docs/start.md").read_text()
-    left_out = {extra for extra in extras if f"`pip install '.[{extra}]'`" not in table}
-    assert left_out == {*("demo", "test", "bench", "peers", "notebooks")}
+
+
+def test_the_start_pages_table_has_the_extras_above_the_line_in_pyproject():
+    """Once each; those below the line are for programs, tests and measurements of this repository."""
+    above, line, _ = PROJECT_FILE.partition("# --- not in the table of docs/start.md")
+    rows = re.findall(
+        r"^\| `pip install '\.\[(\w+)\]'` \|", (ROOT / "docs/start.md").read_text(), re.MULTILINE
+    )
+    assert line and sorted(rows) == sorted(extras_in(above))
+
+
+def test_the_start_pages_commands_are_the_readmes():
+    """Which the tests of CI and of the demo compare with what is run."""
+    of_readme, of_start = (
+        [code for _, code in blocks(ROOT / name, "bash")] for name in ("README.md", "docs/start.md")
+    )
+    assert of_start == of_readme[:2]
 
 
 def test_the_commands_are_those_of_the_project():

@@ -69,11 +69,11 @@ def check_pipeline(loader: DataLoader, batches: int = 8, *, progress: bool | Non
 
     The first thing to run on a new loader. The loader itself isn't iterated, and its source isn't changed.
 
-    Each run has copies of the user's code as it was before the first, pickled as for worker processes: of operations,
-    `on_record_error` and the functions of each MapDataSource, but of no other source. So no run fills what the next one
-    uses, but where no copy has it: in an attribute of a class, in an imported module (workers that are processes import
-    it anew), in compiled code, and in an operation that can't be pickled, which threads alone can run. There it may miss
-    what is kept from the first record on; `check_operation` sees more of it.
+    Each run has copies of the user's code as it was before the first, pickled as for worker processes: of operations
+    with the data that they hold, `on_record_error`, and the functions of each MapDataSource. The source's data isn't
+    copied. So no run fills what the next one uses, but where no copy has it: in an attribute of a class, in an imported
+    module (workers that are processes import it anew), in compiled code, and in an operation that can't be pickled,
+    which threads alone can run. It may miss there what is kept from the first record on; `check_operation` sees more.
 
     Args:
         loader: any; its workers' kind is used.

@@ -71,9 +71,9 @@ def check_pipeline(loader: DataLoader, batches: int = 8, *, progress: bool | Non
 
     Each run has copies of the user's code as it was before the first, pickled as for worker processes: of operations
     with the data that they hold, `on_record_error`, and the functions of each MapDataSource. The source's data isn't
-    copied. So no run fills what the next one uses, but where no copy has it: in an attribute of a class, in an imported
-    module (workers that are processes import it anew), in compiled code, and in an operation that can't be pickled,
-    which threads alone can run. It may miss there what is kept from the first record on; `check_operation` sees more.
+    copied. So no run fills what the next one uses, but where no copy has it: in an imported module and its classes (a
+    worker that is a process imports it anew), in a global that a script's class uses, in compiled code, and in an
+    operation that can't be pickled, which threads alone can run. There it may miss what is kept from the first record.
 
     Args:
         loader: any; its workers' kind is used.
@@ -308,7 +308,7 @@ def _blame(whole: _Pipeline, name: str, step: int, differs: Difference) -> Purit
     return PurityError(
         f"the operations aren't functions of what they are given: {where} of element {step} is {differs.one} in this "
         f"process and {differs.other} {name}. It didn't show again when they were tried one by one: something is kept "
-        "in a class, in a module or in compiled code, or differs rarely. Give each to check_operation",
+        "in a module, its classes or compiled code, or differs rarely. Give each to check_operation in a new process",
         operation="operations",
         leaf=differs.path,
     )

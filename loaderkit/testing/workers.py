@@ -29,7 +29,8 @@ T = TypeVar("T")
 def copies_of(value: T) -> tuple[Callable[[], T], int]:
     """Makes copies of a value as it is now, such as worker processes get, and says how many bytes its pickle has.
 
-    Shared memory stays shared, and isn't counted.
+    Shared memory stays shared, and isn't counted. So do classes that can't be imported, as those of a script: each copy
+    puts back what has changed in their attributes since.
 
     >>> own = [1, 2]
     >>> copy, _ = copies_of(own)
@@ -46,13 +47,40 @@ def copies_of(value: T) -> tuple[Callable[[], T], int]:
         ):  # loaded here, a class of a script would get copies of its methods, with other globals
             descriptors.clear()
             packed = packer.dumps(value)
+    classes = _ClassAttributes(packer.classes())
 
     def copy(holder: T = value) -> T:  # it holds the value, which holds the descriptors
+        classes.put_back()
         with receiving([os.dup(descriptor) for descriptor in descriptors]):
             made: T = pickle.loads(packed)
         return made
 
     return copy, nbytes
+
+
+class _ClassAttributes:
+    """The attributes of some classes as they are now, with what is in a dict, list or set of theirs."""
+
+    def __init__(self, classes: Sequence[type]) -> None:
+        self._before = [(cls, _own_attributes(cls)) for cls in classes]
+        values = [value for _, attributes in self._before for value in attributes.values()]
+        self._contents = [(value, value.copy()) for value in values if type(value) in (dict, list, set)]
+
+    def put_back(self) -> None:
+        for cls, before in self._before:
+            now = _own_attributes(cls)
+            for name in now.keys() - before.keys():
+                type.__delattr__(cls, name)
+            for name, value in before.items():
+                if now.get(name, self) is not value:
+                    type.__setattr__(cls, name, value)
+        for container, content in self._contents:
+            container.clear()
+            (container.extend if isinstance(container, list) else container.update)(content)
+
+
+def _own_attributes(cls: type) -> dict[str, Any]:
+    return {name: value for name, value in vars(cls).items() if not name.startswith("__")}
 
 
 def pickled_copy(value: T) -> tuple[T, int]:

@@ -401,6 +401,18 @@ def kept_in_a_closure() -> Any:
     return scaled
 
 
+def kept_in_a_class() -> Any:
+    class Keeps(lk.Map):
+        mean = None
+
+        def map(self, element: Any) -> Any:
+            if type(self).mean is None:
+                type(self).mean = element["key"]
+            return {**element, "scaled": element["key"] - type(self).mean}
+
+    return Keeps()
+
+
 LIMITS: dict[str, int] = {}
 
 
@@ -411,6 +423,7 @@ KEPT: dict[str, Any] = {
     "a Filter": Novel,
     "a batch_fn": kept_by_a_batch_fn,
     "a closure": kept_in_a_closure,
+    "a class that can't be imported": kept_in_a_class,
     "a global": lambda: with_leaf(limit=lambda e: LIMITS.setdefault("limit", e["key"])),
 }
 
@@ -494,7 +507,7 @@ def test_what_shows_when_a_record_comes_again_is_found(monkeypatch):
 
 
 class InItsClass(lk.Map):
-    """Keeps what no copy of it has."""
+    """Of a module: keeps what no copy of it has."""
 
     seen: set[int] = set()  # noqa: RUF012 - the sin
 

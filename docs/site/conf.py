@@ -18,7 +18,7 @@ from loaderkit.cli import COMMANDS
 
 project = "loaderkit"
 version = release = __version__
-extensions = ["myst_nb", "sphinx_copybutton", "sphinx.ext.intersphinx"]
+extensions = ["myst_nb", "sphinx_copybutton", "sphinx.ext.intersphinx", "docs.site.navigation"]
 html_theme = "furo"
 html_title = f"loaderkit {__version__}" + (" + unreleased" if unreleased() else "")
 html_show_sourcelink = html_copy_source = False

@@ -19,7 +19,7 @@ from building import build
 from questions import QUESTIONS
 
 import loaderkit as lk
-from docs.site import command_output, command_pages, format_pages, names, pages, search_index
+from docs.site import command_output, command_pages, format_pages, names, navigation, pages, search_index
 from docs.site.reference import Reference
 from loaderkit.cli import COMMANDS
 from loaderkit.formats.built_in import FORMATS
@@ -152,7 +152,7 @@ def test_the_examples_of_formats_that_are_written_run(tmp_path, monkeypatch):
 
 def test_the_examples_of_the_build_run():
     """They stand in docs/, which the test command doesn't collect."""
-    for module in (names, pages, search_index, command_output):
+    for module in (names, navigation, pages, search_index, command_output):
         found = doctest.testmod(module)
         assert found.attempted and not found.failed
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import loaderkit as lk
 from loaderkit.cli import main
+from loaderkit.cli.exit_status import ExitStatus
 
 _SHARDS = "'train-{000..001}.tar'"
 # Command -> what is run, one line after the other. Of the other commands each machine has its own output.
@@ -97,7 +98,12 @@ def printed(command: str) -> str:
         for line in LINES[command]:
             out = io.StringIO()
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-                status = main(shlex.split(line))
+                try:
+                    status = main(shlex.split(line))
+                except SystemExit as error:
+                    status = int(error.code or 0)
+            if status > ExitStatus.FINDINGS:
+                raise RuntimeError(f"loaderkit {line}: exit status {status}: {out.getvalue()}")
             shown += [f"$ loaderkit {line}", out.getvalue().rstrip("\n")]
             if status:
                 shown += ["$ echo $?", str(status)]

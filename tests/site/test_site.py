@@ -122,7 +122,6 @@ def test_formats_and_commands_have_a_page_each(commands):
     assert "| `--quantiles N` | parts of equal size (default: 4) |" in commands["commands/inspect.md"]
 
 
-@pytest.mark.usefixtures("at_night")
 def test_what_commands_print_is_the_same_anywhere(commands):
     """Each but those that say what this machine is like; no path, no digest and no time is in it."""
     assert {*COMMANDS} - {*command_output.LINES} == {"doctor", "demo"}
@@ -132,6 +131,14 @@ def test_what_commands_print_is_the_same_anywhere(commands):
         assert page.count("\n$ loaderkit ") == len(command_output.LINES[name])
         assert tempfile.gettempdir() not in page and str(ROOT) not in page
         assert not re.search(r"\d:\d\d|[0-9a-f]{16}|\b\d+ m?s\b|Error|warning: ", page)
+
+
+@pytest.mark.parametrize("line", ["show gone.tar", "show people.jsonl --of-yesterday"])
+def test_a_command_that_fails_stops_the_build(line, monkeypatch):
+    """With what it said, rather than with a page that shows an error."""
+    monkeypatch.setitem(command_output.LINES, "show", [line])
+    with pytest.raises(RuntimeError, match=rf"loaderkit {line}: exit status \d: .*(gone|yesterday)"):
+        command_output.printed("show")
 
 
 def test_the_examples_of_formats_that_are_written_run(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""Our spelling of what Grain, PyTorch and WebDataset call otherwise: arguments, methods, and names of the package.
+"""Our spelling of what Grain, PyTorch, tf.data and WebDataset call otherwise: arguments, methods, names of packages.
 
 A script that was written for them gets it in the error, instead of "unexpected keyword argument".
 """
@@ -29,22 +29,27 @@ KEYWORDS: Mapping[str, str] = _of_each(
         "sampler": "num_epochs, shuffle and seed, or lk.DataLoader, which takes a sampler",
         "batch_sampler": "sampler=... and lk.Batch(batch_size=...) as the last of the operations; for torch's "
         "of one size: loaderkit.interop.torch.from_batch_sampler",
-        "shuffle seed generator num_epochs shardshuffle resampled": _SAMPLER,
-        "num_shards num_replicas rank shard_index shard_count nodesplitter": _SHARDS,
+        "shuffle seed generator num_epochs shardshuffle resampled shuffle_buffer_size": _SAMPLER,
+        "epochs repeat": "num_epochs=... of lk.IndexSampler or lk.load",
+        "replacement": "nothing: each epoch has each record once; lk.samplers.WeightedSampler(weights, seed=0) draws "
+        "with replacement",
+        "num_shards index num_replicas world_size rank shard_index shard_count nodesplitter": _SHARDS,
         # Operations and batches
         "transform transforms transformations target_transform": _OPERATIONS,
         "batch_size": "lk.Batch(batch_size=...) among the operations, or lk.load(source, batch_size=...)",
+        "size": "lk.Batch(batch_size=...)",
+        "global_batch_size": "lk.Batch(global_batch_size=...) among the operations",
         "collate_fn": "lk.Batch(batch_size, batch_fn=...), which takes the list of rows as collate_fn does",
         "batch_fn": "lk.Batch(batch_size, batch_fn=...)",
         "drop_last drop_remainder": "lk.Batch(batch_size, drop_remainder=True)",
         "remainder": 'lk.Batch(batch_size, remainder="pad") among the operations',
         # Workers and buffers
-        "num_workers": "worker_count",
+        "num_workers workers num_proc num_parallel_calls": "worker_count",
         "multiprocessing_context mp_context": 'worker_kind="process" or "thread"',
         "multiprocessing_options": "worker_count=... and prefetch_batches=...",
         "worker_init_fn": "lk.RandomMap, or lk.transforms.Seeded(fn): the record's seed, not the worker's",
         "persistent_workers": _ALWAYS_KEPT,
-        "worker_buffer_size per_worker_buffer_size prefetch_factor": "prefetch_batches",
+        "worker_buffer_size per_worker_buffer_size prefetch_factor prefetch": "prefetch_batches",
         "prefetch_buffer_size": "read_options=lk.ReadOptions(prefetch_buffer_size=...), or prefetch_batches",
         "num_threads": "read_options=lk.ReadOptions(num_threads=...)",
         "pin_memory": "loaderkit.interop.torch.tensors(loader, pin_memory=True); jax.device_put takes numpy arrays",
@@ -70,8 +75,9 @@ KEYWORDS: Mapping[str, str] = _of_each(
         "na_values null_values na_value": 'missing=["", "NA"], with types=',
         "filenames data_files": "paths, the first argument",
         "compression_type": "nothing: compressed files are refused; write them again without",
-        "handler": 'on_record_error="replace" or "skip" of lk.DataLoader',
+        "handler on_error on_bad_record ignore_errors": 'on_record_error="replace" or "skip" of lk.DataLoader',
         "cache_dir": "cache=lk.Cache(folder)",
+        "cache": "lk.CachedDataSource(source, folder)",
         "lines": "nothing: each line is a record",
         "nrows": "source[:n]",
         "filters": "lk.offline.filtered(source, function, path)",
@@ -84,13 +90,19 @@ KEYWORDS: Mapping[str, str] = _of_each(
     }
 )
 
-# callable that takes named arguments only -> how to write the call
+# callable that takes all or most of its arguments by name -> how to write the call
 BY_NAME: Mapping[str, str] = {
     "DataLoader": "DataLoader(data_source=source, sampler=lk.IndexSampler(...), operations=[...]), or "
     "lk.load(source, batch_size=32) for the most common loaders",
     "load": "load(source, batch_size=32); only the source may be passed by position",
     "mix": "mix({name: source}, weights={name: weight}); only these two may be passed by position",
     "interleave": "interleave([source, other], num_epochs=1); only the sources may be passed by position",
+    "Dataset.shuffle": ".shuffle(seed=0), which orders all records of each epoch; there is no buffer",
+    "Dataset.batch": ".batch(32, drop_remainder=True); only the size may be passed by position",
+    "Dataset.map": ".map(function), and worker_count=... of .loader()",
+    "Dataset.concat": "lk.Dataset.concat([ds, other])",
+    "Dataset.zip": "lk.Dataset.zip([ds, other])",
+    "Dataset.interleave": "lk.Dataset.interleave([ds, other], cycle_length=2)",
     "RandomCrop": "RandomCrop(size=24) for a part of 24 x 24 pixels, RandomCrop(padding=4) for a border of 4 pixels",
 }
 
@@ -106,7 +118,7 @@ ATTRIBUTES: Mapping[str, str] = _of_each(
         "MapOperation": "lk.Map(fn)",
         "RandomMapOperation": "lk.RandomMap(fn)",
         "FilterOperation": "lk.Filter(fn)",
-        "BatchOperation BatchSampler default_collate batched": "lk.Batch",
+        "BatchOperation BatchSampler default_collate default_convert batched": "lk.Batch",
         # Grain's loader, sources and checkpoints
         "PyGrainDatasetIterator": "iter(loader)",
         "PyGrainCheckpointHandler": "lk.CheckpointHandler",
@@ -120,7 +132,8 @@ ATTRIBUTES: Mapping[str, str] = _of_each(
         "IterableDataset": "an object with __len__ and __getitem__: records are read by number, in any order; "
         "a loader as torch's IterableDataset is loaderkit.interop.torch.LoaderDataset",
         "TensorDataset": "lk.ArrayDataSource",
-        "ConcatDataset concatenate_datasets": "lk.ConcatDataSource",
+        "ConcatDataset ChainDataset concatenate_datasets": "lk.ConcatDataSource",
+        "StackDataset": "lk.ZipDataSource",
         "Subset": "lk.SubsetDataSource",
         "train_test_split": "lk.random_split(source, [0.8, 0.2], seed=0)",
         "KFold StratifiedKFold GroupKFold": "lk.k_fold(source, 5, seed=0), with stratify= or groups=",
@@ -128,8 +141,8 @@ ATTRIBUTES: Mapping[str, str] = _of_each(
         "SubsetRandomSampler": "lk.samplers.KeysSampler(indices, shuffle=True, seed=0, num_epochs=1), passed as "
         "sampler=",
         "WeightedRandomSampler": "lk.samplers.WeightedSampler(weights, seed=0, num_samples=...), passed as sampler=",
-        "DistributedSampler split_by_node split_dataset_by_node": "shard_options=lk.ShardByJaxProcess() of "
-        "lk.DataLoader",
+        "DistributedSampler split_by_node split_dataset_by_node": "shard_options=lk.ShardOptions(rank, world_size) of "
+        "lk.DataLoader, or lk.ShardByJaxProcess()",
         "get_worker_info": "nothing: which worker runs a record never shows in the data",
         # WebDataset's pipelines; its shuffle, decode and batched are methods there
         "WebDataset ShardListDataset": "lk.TarDataSource",
@@ -157,7 +170,13 @@ ATTRIBUTES: Mapping[str, str] = _of_each(
         # Mixtures of HF datasets, Grain and tf.data
         "interleave_datasets": "lk.mix({name: source}, weights={name: probability}, shuffle=True, seed=0)",
         "choose_from_datasets": "lk.mix({name: source}, pattern=[name, ...])",
-        # tf.data's file readers
+        # tf.data's makers of data sets and file readers, and its constants
+        "from_tensor_slices from_tensors": "lk.Dataset(source), with any sequence or a dict of arrays",
+        "from_generator": 'lk.write(records, "x.array_record"), then lk.open("x.array_record")',
+        "list_files": 'lk.formats.FilesDataSource("*.jpg")',
+        "AUTOTUNE": 'worker_count="auto" of lk.DataLoader or lk.load',
+        "prefetch": "prefetch_batches=... of lk.DataLoader",
+        "cache": "lk.CachedDataSource(source, folder)",
         "TFRecordDataset": "lk.TFRecordDataSource",
         "TextLineDataset": "lk.formats.LinesDataSource",
         "CsvDataset": "lk.formats.CsvDataSource",
@@ -201,6 +220,9 @@ METHODS: Mapping[str, str] = _of_each(
         "dataset": "the data_source that was passed to it",
         "batch_size": "the Batch that was passed to it",
         "set_epoch": "loader.epoch(e)",
+        "num_workers": "the worker_count that was passed to it",
+        "shuffle map filter repeat batch": "lk.Dataset(source), which has these steps, and its .loader()",
+        "take": "lk.DataLoader(num_steps=...), or itertools.islice(loader, n)",
         "reweigh reweight set_weights": "reweigh({name: weight}) of iter(loader)",
     }
 )
@@ -233,15 +255,31 @@ STEPS: Mapping[str, str] = _of_each(
         "mp_prefetch num_parallel_calls": ".loader(worker_count=...)",
         "to_iter_dataset as_numpy_iterator": ".loader(), or iter(ds)",
         "with_options options": "the arguments of .loader()",
-        "source from_source from_tensor_slices from_dict from_list": "lk.Dataset(source)",
+        "source from_source from_tensor_slices from_tensors from_dict from_list": "lk.Dataset(source)",
+        "from_generator": 'lk.write(records, "x.array_record"), then lk.Dataset(lk.open("x.array_record"))',
+        "list_files": 'lk.Dataset(lk.formats.FilesDataSource("*.jpg"))',
+        "range": "lk.Dataset(range(n))",
+        "load": "lk.Dataset(lk.open(folder))",
         "concatenate concatenate_datasets": "lk.Dataset.concat([ds, other])",
         "interleave_datasets sample_from_datasets": "lk.Dataset.mix({name: ds}, weights)",
+        "choose_from_datasets": "lk.Dataset.mix({name: ds}, pattern=[name, ...])",
+        "rejection_resample": "lk.balance(source, labels, shuffle=True, seed=0), a source and a sampler for "
+        "lk.DataLoader",
+        "train_test_split": "lk.random_split(source, [0.8, 0.2], seed=0)",
+        "limit": ".take(n)",
+        "cardinality": "len(ds)",
+        "snapshot": ".cache(folder)",
+        "ignore_errors": '.loader(on_record_error="skip")',
+        "bucket_by_sequence_length": "lk.DataLoader with an lk.samplers.LengthBucketSampler and an lk.PadBatch",
+        "map_dict map_tuple rename rename_column remove_columns select_columns set_format": ".map(function)",
+        "decode": '.map(lk.decode.ByExtension("rgb8"))',
+        "to_tuple": '.map(lk.AsTuple("jpg cls"))',
         "unbatch unbatched": ".flat_map(function)",
-        "batched padded_batch group_by_length": ".batch(n), or .batch(lk.PadBatch(...))",
+        "batched padded_batch ragged_batch group_by_length": ".batch(n), or .batch(lk.PadBatch(...))",
         "enumerate": ".map_with_index(function)",
         "device_put": "lk.device_iterator(iter(ds.loader()), sharding)",
         "set_epoch epoch": ".loader().epoch(e)",
-        "save get_state set_state": "get_state() and set_state(state) of iter(ds.loader())",
+        "save get_state set_state state_dict load_state_dict": "get_state() and set_state(state) of iter(ds.loader())",
         "data_source sampler operations": "nothing: .loader() has them, and describe() shows them",
         "worker_count num_workers": ".loader(worker_count=...)",
     }
@@ -254,12 +292,17 @@ STEP_KEYWORDS: Mapping[str, str] = _of_each(
         "buffer_size": "nothing: a shuffle orders whole epochs; .shuffle(window=8) reads by chunks",
         "reshuffle_each_iteration reshuffle_each_epoch": "nothing: each epoch has an order of its own",
         "generator rng": "seed=0",
+        "shuffle": ".shuffle(seed=0) of the chain",
+        "seed": ".seed(0) of the chain, for all its steps that draw",
         "count": "num_epochs of .repeat(); .take() and .skip() take the number by position",
-        "batch_size": "size, the first argument of .batch()",
-        "drop_last": "drop_remainder=True",
-        "collate_fn": "batch_fn, which takes the list of rows as collate_fn does",
+        "num_epochs epochs repeat": ".repeat(num_epochs) of the chain",
+        "batch_size global_batch_size": "size, the first argument of .batch(): rows of all processes together",
+        "drop_last": ".batch(size, drop_remainder=True)",
+        "collate_fn": ".batch(size, batch_fn=...), which takes the list of rows as collate_fn does",
+        "cache": ".cache(folder) of the chain",
         "map_func func fn transform predicate": "function, the first argument",
-        "num_parallel_calls deterministic num_workers num_proc": ".loader(worker_count=...)",
+        "num_parallel_calls deterministic num_workers workers num_proc": ".loader(worker_count=...)",
+        "prefetch": ".loader(prefetch_batches=...)",
         "batched": "nothing: a function behind .batch() gets whole batches",
         "num_shards index": ".shard(shard_index, shard_count), or .loader(shard_options=lk.ShardByJaxProcess())",
         "datasets": "parts, the first argument",
@@ -288,8 +331,10 @@ def refuse_foreign_keywords(callable_name: str, keywords: Mapping[str, Any]) -> 
     """
     if not keywords:
         return
-    of_step = callable_name.startswith("Dataset.") or callable_name in ("random_split", "k_fold")
+    of_step = callable_name.startswith("Dataset") or callable_name in ("random_split", "k_fold")
     known = STEP_KEYWORDS if of_step else KEYWORDS
+    if callable_name == "Dataset.loader":
+        known = {**KEYWORDS, **STEP_KEYWORDS}
     complaints = [
         f"has no argument {name}" + (f"; write instead: {known[name]}" if name in known else "")
         for name in keywords
@@ -304,7 +349,8 @@ def refusing_foreign_arguments(function: _Function) -> _Function:
     misspelled argument.
 
     Args:
-        function: one without `*` and `**` arguments. The error calls an `__init__` by the name of its class.
+        function: one without `*` and `**` arguments, or a class whose `__init__` is such a one, by whose name the
+            error calls it.
 
     >>> @refusing_foreign_arguments
     ... def load(*, worker_count): ...
@@ -312,8 +358,12 @@ def refusing_foreign_arguments(function: _Function) -> _Function:
     Traceback (most recent call last):
     TypeError: load() has no argument num_workers; write instead: worker_count
     """
+    if isinstance(function, type):
+        function.__init__ = refusing_foreign_arguments(function.__init__)  # type: ignore[misc] # of this class
+        return function
     code = function.__code__
     max_positional = code.co_argcount
+    positional = code.co_varnames[:max_positional]
     known = frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
     named = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
     needed = [word for word in named if word not in (function.__kwdefaults__ or {})]
@@ -323,7 +373,8 @@ def refusing_foreign_arguments(function: _Function) -> _Function:
     def checked(*arguments: Any, **keywords: Any) -> Any:
         if not known.issuperset(keywords):
             refuse_foreign_keywords(name, {word: keywords[word] for word in keywords if word not in known})
-        if len(arguments) > max_positional and name in BY_NAME:
+        twice = not keywords.keys().isdisjoint(positional[: len(arguments)])
+        if name in BY_NAME and (twice or len(arguments) > max_positional):
             raise TypeError(f"{name}() takes keyword arguments: {BY_NAME[name]}")
         if name in BY_NAME and (lacking := [word for word in needed if word not in keywords]):
             raise TypeError(f"{name}() lacks {', '.join(lacking)}: {BY_NAME[name]}")
@@ -345,7 +396,7 @@ def foreign_attribute(name: str, package: str = "loaderkit") -> str | None:
     ... )
     ('lk.Map', 'image.TrivialAugment()')
     """
-    return {"loaderkit": ATTRIBUTES, "loaderkit.transforms.image": IMAGES}.get(package, {}).get(name)
+    return (IMAGES if package == "loaderkit.transforms.image" else ATTRIBUTES).get(name)
 
 
 def refuse_foreign_method(owner: object, name: str) -> Never:
@@ -366,7 +417,7 @@ def refuse_foreign_step(owner: object, name: str) -> Never:
     """Raises AttributeError for a step that a chain doesn't have, with ours in its place if known.
 
     Args:
-        owner: the chain.
+        owner: the chain, or its class.
         name: the attribute that was looked up.
 
     >>> refuse_foreign_step([], "prefetch")
@@ -392,6 +443,7 @@ def refuse_foreign_source_method(owner: object, name: str) -> Never:
 
 def _refuse_attribute(owner: object, name: str, known: Mapping[str, str]) -> Never:
     advice = f"; use instead: {known[name]}" if name in known else ""
-    raise AttributeError(
-        f"{type(owner).__name__!r} object has no attribute {name!r}{advice}", name=name, obj=owner
+    what = (
+        f"type object {owner.__name__!r}" if isinstance(owner, type) else f"{type(owner).__name__!r} object"
     )
+    raise AttributeError(f"{what} has no attribute {name!r}{advice}", name=name, obj=owner)

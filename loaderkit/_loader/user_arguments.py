@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from loaderkit._base.hints import foreign_attribute
 from loaderkit._base.numbers import at_least, number
 from loaderkit._base.system.resources import available_cpus
 from loaderkit._order.sharding import NoSharding, Sharding, ShardOptions, check_sharding
@@ -97,9 +98,10 @@ def read_options_of(options: Any) -> ReadOptions:
 def checked_sampler(sampler: Any, source: Any) -> Sampler:
     """The sampler, if it reads records of this source, in an order that the source allows."""
     if isinstance(sampler, type) or not hasattr(sampler, "__getitem__"):
+        ours = foreign_attribute((sampler if isinstance(sampler, type) else type(sampler)).__name__)
         raise TypeError(
             f"sampler: expected one that gives RecordMetadata for sampler[i], such as IndexSampler(len(source)), "
-            f"got {sampler!r}"
+            f"got {sampler!r}" + ("" if ours is None else f"; write instead: {ours}")
         )
     records, length = min_records_of(sampler), length_of(sampler)
     if records > len(source):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from reprlib import repr as _short
 from typing import Protocol, TypeAlias, runtime_checkable
 
+from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._base.numbers import at_least, true_or_false
 
 from .store import Store
@@ -23,6 +24,7 @@ class Sharding(Protocol):
         """The shard of this process; called when iteration starts."""
 
 
+@refusing_foreign_arguments
 @dataclass(frozen=True)
 class ShardOptions:
     """Shard `shard_index` of `shard_count`: of each global batch of N rows, the rows [h*N/H, (h+1)*N/H).

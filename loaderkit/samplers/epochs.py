@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loaderkit._base.former_arguments import former_arguments
+from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._base.numbers import at_least
 from loaderkit._order.mixing import fold_each
 from loaderkit._order.permutation import MAX_RECORDS, Int64Array, distinct_of, permute, unpermute
@@ -192,6 +193,7 @@ def _made_of(kind: Any, array: Any, said: dict[str, Any]) -> Any:
 
 
 @former_arguments(removed_in="0.3.0", by_place=["shard_options", "shuffle", "num_epochs", "seed"])
+@refusing_foreign_arguments
 @dataclass(frozen=True, slots=True)
 class IndexSampler(EpochSampler):
     """Every record once in each epoch, in order or shuffled anew for each epoch; some epochs, or without end.
@@ -224,6 +226,7 @@ class IndexSampler(EpochSampler):
 
 
 @former_arguments(removed_in="0.3.0", by_place=["shard_options", "seed"])
+@refusing_foreign_arguments
 @dataclass(frozen=True, slots=True)
 class SequentialSampler(EpochSampler):
     """Every record once, in order: one epoch.

@@ -1,6 +1,8 @@
 """An error for a script written for another loader shows our spelling."""
 
+import importlib.util
 import inspect
+import pkgutil
 import re
 
 import pytest
@@ -8,8 +10,11 @@ import pytest
 import loaderkit as lk
 from loaderkit._base.hints import (
     ATTRIBUTES,
+    BY_NAME,
     IMAGES,
     KEYWORDS,
+    METHODS,
+    SOURCE_METHODS,
     STEP_KEYWORDS,
     STEPS,
     foreign_attribute,
@@ -82,6 +87,14 @@ def test_a_name_of_another_package_gets_ours(name: str, ours: str | None) -> Non
         (lk, "open_writer", "lk.formats.open_writer"),
         (lk, "Seeded", "lk.transforms.Seeded"),
         (lk, "make_grid", r"lk.grid\(images"),
+        (lk, "AUTOTUNE", 'worker_count="auto" of lk.DataLoader'),
+        (lk, "from_generator", r"lk.write\(records"),
+        (lk.samplers, "DistributedSampler", r"shard_options=lk.ShardOptions\(rank, world_size\)"),
+        (lk.sources, "ConcatDataset", "lk.ConcatDataSource"),
+        (lk.Dataset([1]), "prefetch", r"\.loader\(prefetch_batches=\.\.\.\)"),
+        (lk.Dataset, "from_tensor_slices", r"lk.Dataset\(source\)"),
+        (lk.Dataset, "from_generator", r"lk.write\(records"),
+        (lk.Dataset, "list_files", r"lk.Dataset\(lk.formats.FilesDataSource"),
         (lk, "load_dataset", r"datasets.load_dataset\(name"),
         (lk, "StreamingDataset", r"lk.open\(folder\) for MDS"),
         (lk.transforms.image, "RandomHorizontalFlip", r"image.RandomFlip\(\)"),
@@ -90,7 +103,7 @@ def test_a_name_of_another_package_gets_ours(name: str, ours: str | None) -> Non
     ],
 )
 def test_a_name_that_a_package_lacks_is_an_error_with_ours(package, name, ours) -> None:
-    """Of the package itself, and of torchvision in that of images."""
+    """Of the package and its parts, of torchvision in that of images, of a chain and of its class."""
     with pytest.raises(AttributeError, match=f"has no attribute '{name}'; use instead: {ours}"):
         getattr(package, name)
 
@@ -103,12 +116,74 @@ def test_every_name_of_ours_for_pictures_is_there() -> None:
             assert ours in dir(lk.transforms.image)
 
 
+TABLES = (KEYWORDS, STEP_KEYWORDS, BY_NAME, ATTRIBUTES, IMAGES, METHODS, SOURCE_METHODS, STEPS)
+
+
 def test_every_entry_says_what_to_write() -> None:
     """No empty advice, and no name that stands for itself."""
-    for table in (KEYWORDS, STEP_KEYWORDS, ATTRIBUTES, STEPS, IMAGES):
+    for table in TABLES:
         for name, advice in table.items():
             assert advice
             assert advice not in (name, f"lk.{name}")
+
+
+def called(text: str):
+    """What an advice names: "lk.Batch", ".batch" of a chain or "DataLoader"; None where there is no such name."""
+    if text.startswith("."):
+        return lk.DataLoader if text == ".loader" else getattr(lk.Dataset, text[1:], None)
+    path = re.sub(r"^(lk\.|loaderkit\.)?", "loaderkit.", text)
+    if path.startswith("loaderkit.interop.torch") and importlib.util.find_spec("torch") is None:
+        return print  # any
+    try:
+        return pkgutil.resolve_name(path)
+    except (AttributeError, ModuleNotFoundError):
+        return None
+
+
+def arguments(function) -> set[str]:
+    return {*inspect.signature(function).parameters}
+
+
+def required(function) -> set[str]:
+    named = inspect.signature(function).parameters.values()
+    return {it.name for it in named if it.kind is it.KEYWORD_ONLY and it.default is it.empty}
+
+
+def faults(advice: str) -> list[str]:
+    """The names, steps and keyword arguments in an advice that loaderkit doesn't have."""
+    found = [path for path in re.findall(r"\b(?:lk|loaderkit)(?:\.\w+)+", advice) if called(path) is None]
+    # Steps of a chain; behind a bracket they are of what it gives.
+    found += [step for step in re.findall(r"(?<![\w)])\.\w+(?=\()", advice) if called(step) is None]
+    for name, given in re.findall(r"((?<![\w)])(?:lk|loaderkit)?\.[\w.]+|\b[A-Z]\w+)\(([^()]*)\)", advice):
+        words = re.findall(r"(\w+)=", given)
+        if (function := called(name)) is not None:
+            found += [f"{name}({word}=)" for word in words if word not in arguments(function)]
+            if "..." not in given and name != ".loader":
+                found += [f"{name}() without {word}" for word in required(function) - {*words}]
+    for word, name in re.findall(r"(\w+)=\S+(?: or \S+)? of ((?:lk\.[\w.]*)?\w+)\b", advice):
+        if (function := called(name)) is not None and word not in arguments(function):
+            found.append(f"{word}= of {name}")
+    if re.fullmatch(r"\w+", advice):
+        takers = (lk.DataLoader, lk.load, lk.formats.CsvDataSource, lk.transforms.image.RandomFlip)
+        found += [] if any(advice in arguments(taker) for taker in takers) else [advice]
+    return found
+
+
+def test_every_name_that_is_recommended_exists() -> None:
+    """Modules, classes, functions, steps of a chain and keyword arguments: what an error says can be written."""
+    wrong = {
+        "lk.Nothing",
+        "lk.Batch(sise=2)",
+        ".preefetch(2)",
+        ".loader(workers=2)",
+        "lk.balance(source, labels)",
+        "workers",
+        "of=1 of lk.DataLoader",
+    }
+    assert {advice for advice in wrong if faults(advice)} == wrong
+    advices = [advice for table in TABLES if table is not IMAGES for advice in table.values()]
+    advices += [re.sub(r"(?<![\w.])image\.", "lk.transforms.image.", advice) for advice in IMAGES.values()]
+    assert {advice: bad for advice in advices if (bad := faults(advice))} == {}
 
 
 @pytest.mark.parametrize(
@@ -128,6 +203,44 @@ def test_every_entry_says_what_to_write() -> None:
         (
             lambda: lk.Dataset([1]).shuffle(buffer_size=9),  # type: ignore[call-arg]
             r"^Dataset.shuffle\(\) has no argument buffer_size; write instead: nothing: a shuffle orders whole epochs",
+        ),
+        *(
+            (
+                call,
+                r"^Dataset.shuffle\(\) takes keyword arguments: \.shuffle\(seed=0\), .* there is no buffer$",
+            )
+            for call in (
+                lambda: lk.Dataset([1]).shuffle(1000, seed=0),  # type: ignore[misc]
+                lambda: lk.Dataset([1]).shuffle(1000, 0),  # type: ignore[misc]
+            )
+        ),
+        (
+            lambda: lk.Dataset([1]).batch(global_batch_size=2),  # type: ignore[call-arg]
+            r"^Dataset.batch\(\) has no argument global_batch_size; .* size, the first argument of \.batch\(\)",
+        ),
+        (
+            lambda: lk.Dataset([1]).batch(2, True),  # type: ignore[misc]
+            r"^Dataset.batch\(\) takes keyword arguments: \.batch\(32, drop_remainder=True\)",
+        ),
+        (
+            lambda: lk.Dataset([1]).loader(num_epochs=2),  # type: ignore[call-arg]
+            r"^Dataset.loader\(\) has no argument num_epochs; write instead: \.repeat\(num_epochs\)",
+        ),
+        (
+            lambda: lk.Dataset([1]).loader(on_error="skip"),  # type: ignore[call-arg]
+            r"^Dataset.loader\(\) has no argument on_error; write instead: on_record_error=",
+        ),
+        (
+            lambda: lk.IndexSampler(4, epochs=2),  # type: ignore[call-arg]
+            r"^IndexSampler\(\) has no argument epochs; write instead: num_epochs=\.\.\. of lk.IndexSampler",
+        ),
+        (
+            lambda: lk.ShardOptions(rank=0, world_size=2),  # type: ignore[call-arg]
+            r"^ShardOptions\(\) has no argument rank; .*lk.ShardOptions\(shard_index, shard_count\)",
+        ),
+        (
+            lambda: lk.DataLoader(data_source=[1], sampler=type("DistributedSampler", (), {})()),  # type: ignore[arg-type]
+            r"^sampler: expected .*; write instead: shard_options=lk.ShardOptions\(rank, world_size\)",
         ),
         (
             lambda: lk.Dataset([1]).map(str, num_parallel_calls=4),  # type: ignore[call-overload]

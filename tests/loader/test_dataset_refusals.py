@@ -292,10 +292,12 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "prefetch": (lambda: ds.prefetch(2), AttributeError, "use instead: .loader(prefetch_batches=...)"),
     "mp_prefetch": (lambda: ds.mp_prefetch, AttributeError, "use instead: .loader(worker_count=...)"),
     "to_iter_dataset": (lambda: ds.to_iter_dataset, AttributeError, "use instead: .loader(), or iter(ds)"),
+    "tf.data's order": (lambda: ds.shard(4, 1), ValueError, "got 4; tf.data has the two the other way round"),
+    "tf.data's first shard": (lambda: ds.shard(4, 0), ValueError, "write .shard(shard_index, shard_count)"),
     "another library's argument": (
         lambda: ds.loader(num_workers=2),
         TypeError,
-        "write instead: worker_count",
+        "write instead: .loader(worker_count=...)",
     ),
     "a source for loader": (lambda: ds.loader(sampler=None), TypeError, "expected the chain to say sampler"),
     "a chain as a source": (

@@ -25,7 +25,7 @@ from typing import (
 import numpy as np
 import numpy.typing as npt
 
-from loaderkit._base.hints import refuse_foreign_step, refusing_foreign_arguments
+from loaderkit._base.hints import refuse_foreign_keywords, refuse_foreign_step, refusing_foreign_arguments
 from loaderkit._base.numbers import at_least
 from loaderkit._loader.loader import DataLoader, settings_of
 from loaderkit._loader.options import LoaderOptions
@@ -56,6 +56,7 @@ T_co = TypeVar("T_co", covariant=True)
 U = TypeVar("U")
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
+_OPTIONS = frozenset(LoaderOptions.__annotations__)
 AnyPart: TypeAlias = "Dataset[Any] | RandomAccessDataSource[Any] | Mapping[str, Any]"
 
 
@@ -76,7 +77,16 @@ class _OfParts(Generic[P, R_co]):
         )
 
 
-class Dataset(Generic[T_co]):
+class _Class(type):
+    """Of the class itself: `Dataset.from_tensor_slices` is written there, not behind a chain."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(cls, name: str) -> Never:
+            refuse_foreign_step(cls, name)
+
+
+class Dataset(Generic[T_co], metaclass=_Class):
     """Records and what is done with them, written as steps; `loader()` makes a DataLoader of them.
 
     A chain is a description: it is frozen, reads nothing, and each step gives a new one. A step that doesn't fit those
@@ -110,6 +120,7 @@ class Dataset(Generic[T_co]):
     _lines: tuple[tuple[str, Form], ...]
     _iterated: bool
 
+    @refusing_foreign_arguments
     def __init__(self, source: RandomAccessDataSource[T_co] | Mapping[str, Any]) -> None:
         text = called("lk.Dataset", source)
         records = check_source(source, "source")
@@ -299,7 +310,8 @@ class Dataset(Generic[T_co]):
         """Each epoch in an order of its own.
 
         Args:
-            seed: int in [0, 2**64); without it that of `.seed()`, or in a part of a mixture one by the part's name.
+            seed: int in [0, 2**64), and no size of a buffer: all records are shuffled. Without it that of `.seed()`, or
+                in a part of a mixture one by the part's name.
             window: for sources that are read by chunks: how many of their chunks are mixed at a time.
             lanes: into how many parts each batch is cut, each with chunks of its own: as many as hosts.
         """
@@ -353,8 +365,10 @@ class Dataset(Generic[T_co]):
             shard_index: int in [0, shard_count).
             shard_count: int >= 1.
         """
-        count = at_least("shard_count", shard_count, 1)
-        first = at_least("shard_index", shard_index, 0, below=count)
+        count = at_least("shard_count", shard_count, 1, advice="write .shard(shard_index, shard_count)")
+        first = at_least(
+            "shard_index", shard_index, 0, below=count, advice="tf.data has the two the other way round"
+        )
         form = self._form.sliced("shard", slice(first, None, count))
         return self._then(form, "shard", first, count)
 
@@ -502,6 +516,7 @@ class Dataset(Generic[T_co]):
             raise TypeError(
                 f"loader(): expected the chain to say {name}, got it as an argument; write it as a step"
             )
+        refuse_foreign_keywords("Dataset.loader", {name: given[name] for name in given.keys() - _OPTIONS})
         if form.num_steps is not None:
             if given.get("num_steps") is not None:
                 raise TypeError(

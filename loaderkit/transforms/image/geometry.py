@@ -121,6 +121,7 @@ class Pad(Moves):
         return placed_at(before, -top, -left, after, self.fill, self.padding_mode)
 
 
+@refusing_foreign_arguments  # torchvision's and Keras' first argument is the size
 @dataclass(frozen=True, kw_only=True)
 class RandomCrop(RandomMoves):
     """A random part of a decoded image of any dtype, with a border around it. Its arguments are given by keyword.
@@ -165,10 +166,7 @@ class RandomCrop(RandomMoves):
         return placed_at(before, top, left, (tall, wide), self.fill, "constant")
 
 
-# torchvision's and Keras' first argument is the size.
-RandomCrop.__init__ = refusing_foreign_arguments(RandomCrop.__init__)  # type: ignore[method-assign]
-
-
+@refusing_foreign_arguments
 @dataclass(frozen=True)
 class RandomFlip(RandomMoves):
     """Mirrors a decoded image of any dtype at random; an image that isn't mirrored is returned itself.
@@ -195,6 +193,3 @@ class RandomFlip(RandomMoves):
 
     def _move(self, before: Size, rng: np.random.Generator) -> Move:
         return mirrored(before, self.axis) if rng.random() < self.probability else unmoved(before)
-
-
-RandomFlip.__init__ = refusing_foreign_arguments(RandomFlip.__init__)  # type: ignore[method-assign]

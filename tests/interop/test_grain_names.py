@@ -76,6 +76,13 @@ def test_every_name_is_here_or_left_out_for_a_reason(installed_grain, module):
             getattr(mine, name)
 
 
+@pytest.mark.parametrize("module", ["checkpoint", "samplers", "sharding", "sources", "multiprocessing"])
+def test_the_list_of_a_module_has_names_of_grain_alone(installed_grain, module):
+    """A star import and the reference show no helper of ours; `even_split` was public in a release."""
+    theirs, mine = both(installed_grain, module)
+    assert {*mine.__all__} <= {*public(theirs), "even_split"}
+
+
 def test_nothing_is_left_out_that_is_here(installed_grain):
     """Nor a name that Grain hasn't."""
     modules = [both(installed_grain, module) for module in MODULES]

@@ -130,6 +130,11 @@ def _stacked_as_the_first(*leaves: Any) -> Any:
 def batch_and_pad(values: Sequence[Any], *, batch_size: int, pad_value: Any = 0) -> Any:
     """A batch of `batch_size` rows: the values, then rows of pad_value.
 
+    Args:
+        values: elements of one structure, 1 to `batch_size` of them.
+        batch_size: rows.
+        pad_value: of the rows that are missing, one for all leaves or one for each.
+
     Raises ValueError where there is no value, one too many, or values differ in structure or shape.
 
     >>> batch_and_pad([1, 2], batch_size=3)

@@ -77,7 +77,12 @@ class SharedMemoryArray(np.ndarray):
 
     @classmethod
     def from_shared_memory(cls, shm: SharedMemory, shape: Any, dtype: npt.DTypeLike) -> Self:
-        """The array that lies in a piece of shared memory."""
+        """The array that lies in a piece of shared memory.
+
+        Args:
+            shm: the memory, of as many bytes as the array has or more.
+            shape, dtype: of the array.
+        """
         array = super().__new__(cls, shape, dtype, buffer=shm.buf)
         array._segment = _Segment(shm)
         # Not at the end of the process, when other objects may still use the array: the system frees the memory then.
@@ -86,7 +91,11 @@ class SharedMemoryArray(np.ndarray):
 
     @classmethod
     def from_metadata(cls, metadata: SharedMemoryArrayMetadata) -> Self:
-        """The array that another process described."""
+        """The array that another process described.
+
+        Args:
+            metadata: what the array's `metadata` was there.
+        """
         with above_standard():
             memory = Memory(metadata.name)
         return cls.from_shared_memory(memory, metadata.shape, metadata.dtype)
@@ -126,7 +135,11 @@ class SharedMemoryArray(np.ndarray):
 
     @classmethod
     def enable_async_del(cls, num_threads: int = 1, max_outstanding_requests: int = 50) -> None:
-        """Does nothing: memory is freed at once, where Grain leaves it to threads."""
+        """Does nothing: memory is freed at once, where Grain leaves it to threads.
+
+        Args:
+            num_threads, max_outstanding_requests: change nothing.
+        """
 
 
 class SharedMemoryDataSource(ShareableList):  # type: ignore[type-arg]  # of values of any of its types

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 from loaderkit._base.system.limits import above_standard
 from loaderkit._loader.state_files import document_name, this_process, write_document
 
+__all__ = ["CheckpointHandler"]
+
 
 class CheckpointHandler:
     """Orbax's handler; most programs name only CheckpointSave and CheckpointRestore.
@@ -28,11 +30,22 @@ class CheckpointHandler:
             arguments_of_orbax()
 
     def save(self, directory: Path, item: Any = None, args: Any = None) -> None:
-        """Writes the state of an iterator into a directory that exists."""
+        """Writes the state of an iterator into a directory that exists.
+
+        Args:
+            directory: of the checkpoint.
+            item: the iterator, or
+            args: a CheckpointSave that has it.
+        """
         write_document(directory, document_of(args.item if item is None else item))
 
     def restore(self, directory: Path, item: Any = None, args: Any = None) -> Any:
         """Sets an iterator to the state in a directory, begins its prefetch and returns it.
+
+        Args:
+            directory: of the checkpoint.
+            item: the iterator, or
+            args: a CheckpointRestore that has it.
 
         Raises ValueError where this process's document isn't there.
         """

@@ -313,6 +313,14 @@ def load(
 ) -> DataLoader:
     """A DataLoader over a source in one call.
 
+    Args:
+        source: anything with `__len__` and `__getitem__`.
+        num_epochs, shuffle, seed: as IndexSampler has them.
+        shard_options: which part of the records this process loads, all if not given.
+        transformations: the DataLoader's operations.
+        batch_size, drop_remainder: of a Batch behind them; None for none.
+        worker_count, read_options: as DataLoader has them.
+
     >>> [batch.tolist() for batch in load([1, 2, 3], num_epochs=1, batch_size=2)]
     [[1, 2], [3]]
     """

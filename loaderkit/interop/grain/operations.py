@@ -67,7 +67,11 @@ class MapOperation(Generic[IN, OUT]):
             yield Record(record.metadata.remove_record_key(), self.apply(record.data))
 
     def apply(self, data: IN) -> OUT:
-        """The function's answer; ValueError from what it raises."""
+        """The function's answer; ValueError from what it raises.
+
+        Args:
+            data: of a record.
+        """
         return cast(OUT, _called("map", self.map_function, data))
 
 
@@ -89,7 +93,12 @@ class RandomMapOperation(Generic[IN, OUT]):
             yield Record(record.metadata.remove_record_key(), self.apply(record.data, record.metadata.rng))
 
     def apply(self, data: IN, rng: np.random.Generator | None) -> OUT:
-        """The function's answer; ValueError from what it raises."""
+        """The function's answer; ValueError from what it raises.
+
+        Args:
+            data: of a record.
+            rng: its generator, None where the sampler has no seed.
+        """
         return cast(OUT, _called("random map", self.random_map_function, data, rng))
 
 
@@ -112,7 +121,11 @@ class FilterOperation(Generic[IN]):
                 yield Record(record.metadata.remove_record_key(), record.data)
 
     def apply(self, data: IN) -> bool:
-        """The condition's answer; ValueError from what it raises."""
+        """The condition's answer; ValueError from what it raises.
+
+        Args:
+            data: of a record.
+        """
         return bool(_called("condition", self.condition_function, data))
 
 

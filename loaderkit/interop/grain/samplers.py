@@ -27,6 +27,8 @@ from loaderkit._order.metadata import RecordMetadata
 from ._shuffle import shuffled
 from .sharding import NoSharding, ShardOptions, even_split
 
+__all__ = ["IndexSampler", "Sampler", "SequentialSampler"]
+
 _SEEDS = 1 << 32
 _NO_SHARDING = NoSharding()
 

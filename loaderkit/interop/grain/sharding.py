@@ -8,6 +8,8 @@ from loaderkit._base.numbers import at_least
 
 from ._installed import is_of_grain
 
+__all__ = ["NoSharding", "ShardByJaxProcess", "ShardOptions", "even_split"]
+
 
 @dataclass(frozen=True)
 class ShardOptions:

@@ -92,7 +92,11 @@ class ElasticIterator(IterDataset):
         return self._only.get_state()
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Goes on from a state that any process has saved."""
+        """Goes on from a state that any process has saved.
+
+        Args:
+            state: what its get_state gave.
+        """
         self._only.set_state(state)
 
     def close(self) -> None:

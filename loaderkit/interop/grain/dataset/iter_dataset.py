@@ -160,7 +160,11 @@ class IterDataset(Dataset, abc.ABC):
         return self._made("map_with_index", transform)
 
     def prefetch(self, multiprocessing_options: Any) -> Any:
-        """The former name of `mp_prefetch`."""
+        """The former name of `mp_prefetch`.
+
+        Args:
+            multiprocessing_options: its options.
+        """
         warnings.warn("prefetch: write mp_prefetch", DeprecationWarning, stacklevel=2)
         return self.mp_prefetch(multiprocessing_options)
 

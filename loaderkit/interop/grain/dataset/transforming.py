@@ -40,7 +40,12 @@ class RngPool:
         return RngPool, (self._seed,)
 
     def acquire_rng(self, index: int, *, op_seed: int = 0) -> np.random.Generator:
-        """The generator of an index, to be given back."""
+        """The generator of an index, to be given back.
+
+        Args:
+            index: 0 or more.
+            op_seed: of the step, where one pool serves several.
+        """
         try:
             rng = self._free.pop()
         except IndexError:  # none is free; another thread may have taken the last
@@ -57,7 +62,13 @@ class RngPool:
         self._free.append(rng)
 
     def drawn(self, call: Callable[..., Any], index: int, row: Any) -> Any:
-        """What a function makes of a row and the generator of an index."""
+        """What a function makes of a row and the generator of an index.
+
+        Args:
+            call: takes the row and the generator.
+            index: 0 or more.
+            row: what it is given.
+        """
         rng = self.acquire_rng(index)
         made = call(row, rng)
         self.release_rng(rng)

@@ -179,7 +179,8 @@ class ConcatThenSplitIterDataset(Step):
         meta_features: features that are never cut; they have no segment ids and positions.
         split_full_length_features: whether a document of a row's length is cut like others; else it is a row by itself.
         bos_handling: what becomes of the first token of each piece.
-        bos_features: whose first tokens. bos_token_id: what takes their place.
+        bos_features: whose first tokens.
+        bos_token_id: what takes their place.
     """
 
     _iterator = _ConcatThenSplitIterator

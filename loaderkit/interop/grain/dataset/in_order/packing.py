@@ -210,21 +210,7 @@ def _mean_of_different(row: NDArray[Any]) -> float:
 
 
 class PackIterDataset(Step):
-    """What FirstFitPackIterDataset and BestFitPackIterDataset have in common.
-
-    Args:
-        parent: the data set before, of documents: dicts of arrays (tokens, ...), or of numbers, which are one token.
-        length_struct: for each packed feature the tokens of a row.
-        num_packing_bins: rows of a window.
-        seed: of the order of a window's rows.
-        shuffle_bins: whether they are shuffled.
-        shuffle_bins_group_by_feature: rows go by the mean of the different values that this feature has in each.
-        meta_features: features without segment ids and positions; of those that length_struct lacks, a row has a list
-            of its documents' values.
-        pack_alignment_struct: for each feature, the number that each document's first place is a multiple of.
-        padding_struct: for each feature the value of padding; None for 0.
-        max_sequences_per_bin: the most documents of a row.
-    """
+    """What FirstFitPackIterDataset, which describes the arguments, and BestFitPackIterDataset have in common."""
 
     _iterator = _PackIterator
     _bins: ClassVar[type[FirstFit] | type[BestFit]]
@@ -271,8 +257,17 @@ class FirstFitPackIterDataset(PackIterDataset):
     """Rows of documents, each put into the first that has room for it.
 
     Args:
-        parent, length_struct, num_packing_bins, seed, shuffle_bins, shuffle_bins_group_by_feature, meta_features,
-        pack_alignment_struct, padding_struct, max_sequences_per_bin: as PackIterDataset says.
+        parent: the data set before, of documents: dicts of arrays (tokens, ...), or of numbers, which are one token.
+        length_struct: for each packed feature the tokens of a row.
+        num_packing_bins: rows of a window.
+        seed: of the order of a window's rows.
+        shuffle_bins: whether they are shuffled.
+        shuffle_bins_group_by_feature: rows go by the mean of the different values that this feature has in each.
+        meta_features: features without segment ids and positions; of those that length_struct lacks, a row has a list
+            of its documents' values.
+        pack_alignment_struct: for each feature, the number that each document's first place is a multiple of.
+        padding_struct: for each feature the value of padding; None for 0.
+        max_sequences_per_bin: the most documents of a row.
     """
 
     _bins = FirstFit
@@ -282,8 +277,9 @@ class BestFitPackIterDataset(PackIterDataset):
     """Rows of documents, each put into the fullest that has room for it.
 
     Args:
-        parent, length_struct, num_packing_bins, seed, shuffle_bins, shuffle_bins_group_by_feature, meta_features,
-        pack_alignment_struct, padding_struct, max_sequences_per_bin: as PackIterDataset says.
+        parent, length_struct, num_packing_bins, meta_features: as FirstFitPackIterDataset has them.
+        seed, shuffle_bins, shuffle_bins_group_by_feature: of the order of a window's rows.
+        pack_alignment_struct, padding_struct, max_sequences_per_bin: of a row.
     """
 
     _bins = BestFit

@@ -280,5 +280,10 @@ class InterleaveIterDataset(IterDataset):
         return ThreadPrefetchDatasetIterator(iterator, self._ahead) if is_iter else iterator
 
     def set_slice(self, sl: slice, sequential_slice: bool = False) -> None:
-        """Leaves the data sets of a slice, whole: those that one of Grain's workers has."""
+        """Leaves the data sets of a slice, whole: those that one of Grain's workers has.
+
+        Args:
+            sl: of the list of data sets.
+            sequential_slice: changes nothing.
+        """
         self._datasets = self._datasets[sl]

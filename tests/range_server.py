@@ -7,7 +7,7 @@
         server.latency_s = 0.02              # before each answer
         server.token = "xyz"                 # 403 for each request without ?token=xyz
         server.etags["a.tar"] = '"other"'    # else made of the file's time and size
-    server.types["a.tar"] = "text/html"  # Content-Type; else none is said
+        server.types["a.tar"] = "text/html"  # Content-Type; else none is said
         server.requests                      # what was asked and answered, a Request each
         server.sent_bytes                    # of bodies
 

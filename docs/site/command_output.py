@@ -101,7 +101,7 @@ def printed(command: str) -> str:
                 try:
                     status = main(shlex.split(line))
                 except SystemExit as error:
-                    status = int(error.code or 0)
+                    status = error.code if isinstance(error.code, int) else int(error.code is not None)
             if status > ExitStatus.FINDINGS:
                 raise RuntimeError(f"loaderkit {line}: exit status {status}: {out.getvalue()}")
             shown += [f"$ loaderkit {line}", out.getvalue().rstrip("\n")]

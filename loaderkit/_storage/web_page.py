@@ -7,7 +7,9 @@ from urllib.parse import urlsplit
 from .fetching import FetchError, Refusal
 
 _NAMED = re.compile(r"\.html?(\.(gz|bz2|xz|zst))?$", re.IGNORECASE)
-_BEGINS = re.compile(rb"(\xef\xbb\xbf)?\s*<")
+_BEGINS = re.compile(
+    rb"(\xef\xbb\xbf)?\s*<(!doctype html|!--|html|head|title|meta|script|body)", re.IGNORECASE
+)
 
 
 def refuse_page(name: str, content_type: str | None, begin: Callable[[], bytes]) -> None:

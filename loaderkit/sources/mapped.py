@@ -120,16 +120,19 @@ class MapFunctions:
 
     def __init__(self, source: Any) -> None:
         found: dict[int, Any] = {}
+        begun: set[int] = set()
         todo = [source]
         while todo:
             each = todo.pop()
-            if id(each) not in found:
-                found[id(each)] = each
-                # Not by getattr: an object of another library may make up an attribute of any name.
-                own = getattr(each, "__dict__", {})
-                below = own.get("_sources")
-                todo += [own.get("_source"), *(below if isinstance(below, list | tuple) else ())]
-        maps = [each for each in reversed(found.values()) if isinstance(each, MapDataSource)]
+            if id(each) in begun:  # what it reads is found
+                found.setdefault(id(each), each)
+                continue
+            begun.add(id(each))
+            # Not by getattr: an object of another library may make up an attribute of any name.
+            own = getattr(each, "__dict__", {})
+            below = own.get("_sources")
+            todo += [each, own.get("_source"), *(below if isinstance(below, list | tuple) else ())]
+        maps = [each for each in found.values() if isinstance(each, MapDataSource)]
         self.functions = [each._function for each in maps]
         self.parts = [(f"MapDataSource({_name(each._function)})", each) for each in maps]
 

@@ -67,13 +67,16 @@ Way = Callable[["_Pipeline"], Found]
 def check_pipeline(loader: DataLoader, batches: int = 8, *, progress: bool | None = None) -> PipelineReport:
     """Runs the first batches in this process, again, in another order, with 1 and with 3 workers: all must agree.
 
-    The first thing to run on a new loader. The loader itself isn't iterated, and its source isn't changed.
+    The first thing to run on a new loader. The loader itself isn't iterated, and its source is in the end as it was;
+    nothing else may read it meanwhile.
 
     Each run has copies of the user's code as it was before the first, pickled as for worker processes: of operations
     with the data that they hold, `on_record_error`, and the functions of each MapDataSource. The source's data isn't
-    copied. So no run fills what the next one uses, but where no copy has it: in an imported module and its classes (a
-    worker that is a process imports it anew), in a global that a script's class uses, in compiled code, and in an
-    operation that can't be pickled, which threads alone can run. There it may miss what is kept from the first record.
+    copied; a table in an operation takes its time and memory again for each run. So no run fills what the next one
+    uses, but where no copy has it: in an imported module and its classes (a worker that is a process imports it anew),
+    in a global that a script's class uses, in compiled code, and in operations that can't be copied, since threads
+    alone can run them or they know an object of the source by its identity. There it may miss what is kept from the
+    first record.
 
     Args:
         loader: any; its workers' kind is used.
@@ -102,13 +105,18 @@ def check_pipeline(loader: DataLoader, batches: int = 8, *, progress: bool | Non
     shown = ProgressLine(shown=progress, name="check_pipeline", stages=2 + len(_WAYS))
     with kept_global_generators(), shown:
         settings = settings_of(loader)
-        return _checked(_Pipeline(loader, batches, len(settings.operations), shown, UserCode(settings)))
+        with UserCode(settings) as code:
+            return _checked(_Pipeline(loader, batches, len(settings.operations), shown, code))
 
 
 def _checked(whole: "_Pipeline") -> PipelineReport:
     begun = time.monotonic()
     whole.progress.stage(_FIRST)
-    expected = _here(whole)
+    try:
+        expected = _here(whole)
+    except Exception:  # noqa: BLE001 - what the user's code itself raises it raises again
+        whole.code.share()
+        expected = _here(whole)
     whole.progress.stage("in this process, with a look at the source's arrays")
     _check_writes(whole)
     for name, way in _WAYS.items():
@@ -166,9 +174,15 @@ class _Pipeline:
 
     @contextmanager
     def made(self, **changes: Any) -> Iterator[DataLoader]:
-        """A loader for a run, with unused copies of the user's code; it leaves the user's quarantine file alone.
+        """A loader for a run, with unused copies of the user's code."""
+        with self.code.unused() as copies, self.loader_of(copies, **changes) as loader:
+            yield loader
+
+    def loader_of(self, copies: dict[str, Any], **changes: Any) -> DataLoader:
+        """A loader that leaves the user's quarantine file alone.
 
         Args:
+            copies: of the user's code, as settings.
             changes: of the loader's settings.
         """
         # Without a level: this process has none, and whether an operation is pure doesn't depend on it.
@@ -180,10 +194,8 @@ class _Pipeline:
                 "num_steps": None,
                 **changes,
             }
-        with self.code.unused() as copies:
-            operations = copies.pop("operations")[: self.count]
-            with variant_of(self.loader, operations=operations, **copies, **changes) as loader:
-                yield loader
+        operations = copies["operations"][: self.count]
+        return variant_of(self.loader, **{**copies, **changes, "operations": operations})
 
     def take(self, it: Any) -> Iterator[Snapshot]:
         """The elements of the run; of a beginning as many as the whole pipeline's records gave."""
@@ -201,9 +213,10 @@ class _Pipeline:
 def _here(pipeline: _Pipeline, runs: int = 1, **changes: Any) -> Found:
     """The last of some runs with the same copies."""
     found: Found = {}
-    with pipeline.made(worker_count=0, source=pipeline.watched(), **changes) as loader:
+    with pipeline.code.unused() as copies:
         for _ in range(runs):
-            with iter(loader) as it:
+            settings = {**changes, "worker_count": 0, "source": pipeline.watched()}
+            with pipeline.loader_of(copies, **settings) as loader, iter(loader) as it:
                 first = it.index
                 found = dict(enumerate(pipeline.take(it)))
                 if pipeline.whole and pipeline.last_index is None:
@@ -332,10 +345,17 @@ def _of_source(faulty: _Pipeline) -> str:
         runs = []
         for order in (keys, keys[::-1]):
             with faulty.code.unused():
-                runs.append({key: snapshot_of(part[key]) for key in order})
+                runs.append({key: _read(part, key) for key in order})
         if _first_difference(*runs) is not None:
             return f". It is {name}"
     return ""
+
+
+def _read(source: Any, key: int) -> Snapshot:
+    try:
+        return snapshot_of(source[key])
+    except Exception as error:  # noqa: BLE001 - a bad record, which the loader may skip
+        return snapshot_of(repr(error))
 
 
 def _seeded_by(faulty: _Pipeline) -> str:

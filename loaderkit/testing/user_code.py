@@ -1,7 +1,7 @@
 """Copies of a user's code in a loader as it was before it ran, so that no run has what another one kept."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from loaderkit._loader.settings import LoaderSettings
@@ -33,19 +33,31 @@ class UserCode:
     def __init__(self, settings: LoaderSettings) -> None:
         self.of_source = MapFunctions(settings.source)
         self._count = len(settings.operations)
-        parts = [*settings.operations, *self.of_source.functions, settings.on_record_error]
+        self._parts = [*settings.operations, *self.of_source.functions, settings.on_record_error]
+        self._names = [operation_name(place, each) for place, each in enumerate(settings.operations)]
+        self._names += [*(name for name, _ in self.of_source.parts), "on_record_error"]
         self.shared: tuple[str, ...] = ()
         # All at once, as they travel to a worker: they may have an object in common.
-        together = _copier(parts)
+        together = _copier(self._parts)
         if together is not None:
             self._copies = together
-            return
-        copiers = [_copier(part) for part in parts]
-        self._copies = lambda: [one if copy is None else copy() for one, copy in zip(parts, copiers)]
-        names = [operation_name(place, each) for place, each in enumerate(settings.operations)]
-        names += [*(name for name, _ in self.of_source.parts), "on_record_error"]
-        named = zip(names, copiers, strict=True)
-        self.shared = tuple(name for name, copier in named if copier is None)
+        else:
+            self._copy_each([_copier(part) for part in self._parts])
+
+    def _copy_each(self, copiers: Sequence[Callable[[], Any] | None]) -> None:
+        self._copies = lambda: [one if copy is None else copy() for one, copy in zip(self._parts, copiers)]
+        self.shared = tuple(name for name, copier in zip(self._names, copiers, strict=True) if copier is None)
+
+    def share(self) -> None:
+        """Gives all runs the user's own objects: a copy may not know an object of the source by its identity."""
+        self._copy_each([None] * len(self._parts))
+
+    def __enter__(self) -> "UserCode":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        with suppress(Exception):
+            self._copies()  # which puts back what a script's classes keep
 
     @contextmanager
     def unused(self) -> Iterator[dict[str, Any]]:

@@ -42,9 +42,8 @@ def copies_of(value: T) -> tuple[Callable[[], T], int]:
     with sending() as descriptors:  # they stay the value's own
         packed = packer.teach(value)
         nbytes = len(packed)
-        if (
-            packer.known
-        ):  # loaded here, a class of a script would get copies of its methods, with other globals
+        # Loaded here, a class of a script would get copies of its methods, with other globals.
+        if packer.known:
             descriptors.clear()
             packed = packer.dumps(value)
     classes = _ClassAttributes(packer.classes())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from abc import ABCMeta
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import FrozenInstanceError
 from functools import update_wrapper
@@ -77,7 +78,7 @@ class _OfParts(Generic[P, R_co]):
         )
 
 
-class _Class(type):
+class _Class(ABCMeta):
     """Of the class itself: `Dataset.from_tensor_slices` is written there, not behind a chain."""
 
     if not TYPE_CHECKING:
@@ -516,7 +517,9 @@ class Dataset(Generic[T_co], metaclass=_Class):
             raise TypeError(
                 f"loader(): expected the chain to say {name}, got it as an argument; write it as a step"
             )
-        refuse_foreign_keywords("Dataset.loader", {name: given[name] for name in given.keys() - _OPTIONS})
+        refuse_foreign_keywords(
+            "Dataset.loader", {name: given[name] for name in given if name not in _OPTIONS}
+        )
         if form.num_steps is not None:
             if given.get("num_steps") is not None:
                 raise TypeError(

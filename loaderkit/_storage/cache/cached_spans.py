@@ -296,7 +296,7 @@ class CachedSpans:
     def _wait_for_files(self, cached: LiveLoader | None, numbers: set[int]) -> None:
         """Until one of these chunks has a file, 31 ms at most: to look for files costs less than to try locks."""
         paths = [cached.folder.path(self._key, number) for number in numbers] if cached else []
-        for pause_ms in (1, 2, 4, 8, 16):
+        for pause_ms in (1, 2, 4, 8, 16) if paths else (4,):
             time.sleep(pause_ms / 1e3)
             if any(map(os.path.exists, paths)):
                 return

@@ -102,8 +102,14 @@ def _web_answer(address: str, options: Mapping[str, Any]) -> Iterator[io.RawIOBa
                 return data
         raise FetchError(Refusal.AGAIN, "an answer that ended early")
 
+    def begin() -> bytes:
+        with contextlib.suppress(OSError, HTTPException):
+            first: bytes = answer.peek(256)
+            return first
+        return b""  # `read` says why
+
     with answer:
-        refuse_page(address, answer.headers.get("Content-Type"), lambda: answer.peek(256))
+        refuse_page(address, answer.headers.get("Content-Type"), begin)
         yield RangeFile(read, sys.maxsize)
 
 

@@ -291,10 +291,11 @@ def _readable(paths: Any) -> list[FilePart]:
     """The files; ValueError for one that array-record can't read: of servers it knows Google's alone."""
     parts = file_parts(paths)
     for part in parts:
-        if is_remote(part.path) and not part.path.lower().startswith("gs://"):
+        if is_remote(part.path) and not part.path.startswith("gs://"):
+            named = paths if isinstance(paths, str) else part.path
             raise ValueError(
                 f"paths: expected local files or gs://, which array-record reads, got {redacted(part.path)}; copy the "
-                f"files once, and read the copy: lk.formats.fetch({redacted(part.path)!r}, 'kept')"
+                f"files once, and read the copy: lk.formats.fetch({redacted(named)!r}, 'kept')"
             )
     return parts
 

@@ -3,7 +3,7 @@
 Crops of 224 x 224 of photographs, decoded by simplejpeg, which stops below the crop. The Huffman codes of a JPEG follow
 one another without an index, so that those above and beside the crop have to be read in any case; what can be skipped
 there are the frequencies' transform and the colours. Their time is about that of the decoding less that of one at 1/8,
-which reads all codes and computes one pixel for each block of 64. `outside` is the part of the transform that lies above
+which reads all codes and computes one pixel for each block of 64. `outside` is that part of it above
 and beside the crop, `gain` the operation's time divided by itself without it.
 """
 

@@ -1,10 +1,10 @@
-"""What `DecodeRandomResizedCrop` could gain, about if its decoder skipped all that lies outside the crop.
+"""What `DecodeRandomResizedCrop` could gain if its decoder skipped all that lies outside the crop.
 
-Crops of 224 x 224 of photographs, decoded by simplejpeg, which stops below the crop. The Huffman codes of a JPEG follow
-one another without an index, so that those above and beside the crop have to be read in any case; what can be skipped
-there are the frequencies' transform and the colours. Their time is about that of the decoding less that of one at 1/8,
-which reads all codes and computes one pixel for each block of 64. `outside` is that part of it above
-and beside the crop, `gain` the operation's time divided by itself without it.
+Crops of 224 x 224 of photographs, decoded by simplejpeg, which stops below the crop. The Huffman codes of a JPEG
+follow one another without an index, so that those above and beside the crop have to be read in any case; what can be
+skipped there are the frequencies' transform and the colours. Their time is about that of the decoding less that of one
+at 1/8, which reads all codes and computes one pixel for each block of 64. `outside` is the part of that time that
+belongs to what is above and beside the crop, `gain` the operation's time divided by itself without it.
 """
 
 import time
@@ -67,5 +67,5 @@ def run(*, repeats: int, smoke: bool, say: Callable[[str], None]) -> str:
         low, _, high = quantiles(values, n=4)
         lines.append(f"| {name} | {median(values):.3g} | {low:.3g} to {high:.3g} |")
     total = sum(row[0] for row in rows)
-    lines.append(f"| all crops, gain, about | {total / sum(row[0] / row[4] for row in rows):.3g} | |")
+    lines.append(f"| all crops: gain, about | {total / sum(row[0] / row[4] for row in rows):.3g} | |")
     return "\n".join([*lines, "", __doc__ or ""])

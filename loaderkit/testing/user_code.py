@@ -50,14 +50,19 @@ class UserCode:
 
     def share(self) -> None:
         """Gives all runs the user's own objects: a copy may not know an object of the source by its identity."""
+        self._put_back()
         self._copy_each([None] * len(self._parts))
 
     def __enter__(self) -> "UserCode":
         return self
 
     def __exit__(self, *exception: object) -> None:
-        with suppress(Exception):
-            self._copies()  # which puts back what a script's classes keep
+        self._put_back()
+
+    def _put_back(self) -> None:
+        """Makes a script's classes as they were, which making copies does."""
+        with suppress(Exception):  # the user's reduce may raise anything
+            self._copies()
 
     @contextmanager
     def unused(self) -> Iterator[dict[str, Any]]:

@@ -1,5 +1,6 @@
 """An error for a script written for another loader shows our spelling."""
 
+import abc
 import importlib.util
 import inspect
 import pkgutil
@@ -79,6 +80,21 @@ def test_every_keyword_of_a_call_is_named() -> None:
 def test_a_name_of_another_package_gets_ours(name: str, ours: str | None) -> None:
     """And None for a name that no library has."""
     assert foreign_attribute(name) == ours
+
+
+def test_a_chain_may_be_subclassed_with_an_abstract_class() -> None:
+    """The class that answers for foreign names of Dataset is none that an ABC can't be."""
+
+    class Named(lk.Dataset, abc.ABC):  # type: ignore[type-arg]
+        pass
+
+    assert isinstance(Named([1]).map(abs), lk.Dataset)
+
+
+def test_several_unknown_arguments_are_named_in_their_order() -> None:
+    """In each run the same."""
+    with pytest.raises(TypeError, match=r"no argument zeta\. It has no argument alpha"):
+        lk.Dataset([1]).loader(zeta=1, alpha=2)
 
 
 @pytest.mark.parametrize(

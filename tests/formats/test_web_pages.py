@@ -103,6 +103,17 @@ def test_a_page_in_place_of_an_index(range_server, served):
         LinesDataSource(server.url("a.txt"), index=server.url("a.txt.lkx"))
 
 
+def test_records_that_begin_as_a_tag_are_no_page(range_server, served):
+    """A text of tags that aren't those of HTML, which its server calls a page."""
+    text = b'<doc id="1">\nof a wiki\n</doc>\n'
+    (served / "b.txt").write_bytes(text)
+    server = range_server(served)
+    server.types["b.txt"] = "text/html"
+    build_index(ShardSet([server.url("b.txt")]), LinesFormat(), str(served / "b.lkx"))
+    with LinesDataSource(server.url("b.txt"), index=str(served / "b.lkx")) as source:
+        assert source[1] == "of a wiki"
+
+
 def test_pages_that_are_records(plain_server, range_server, tmp_path):
     """Files whose names say that they are pages; by ranges, whole, and packed."""
     names = ("a.html", "b.HTM", "c.html.gz")

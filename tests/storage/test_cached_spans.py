@@ -468,6 +468,22 @@ def test_a_chunk_is_written_while_others_are_in_flight(tmp_path):
     assert stored == list(range(len(stored))) and len(stored) > 10
 
 
+def test_a_wait_for_others_ends_with_the_first_file_of_theirs(tmp_path, monkeypatch):
+    """Where none comes it ends soon, and sooner where all have files, of another version."""
+    spans, _ = reader(tmp_path, make_index())
+    cached, slept = spans._opened(), []
+    path = Path(cached.folder.path(spans._key, 2))
+    monkeypatch.setattr(cached_spans.time, "sleep", lambda seconds: slept.append(round(seconds * 1e3)))
+    spans._wait_for_files(cached, {1, 2})
+    assert slept == [1, 2, 4, 8, 16]
+    spans._wait_for_files(cached, set())
+    assert slept[5:] == [4]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    spans._wait_for_files(cached, {1, 2})
+    assert slept[6:] == [1]
+
+
 def test_a_fetch_ahead_does_not_wait_for_what_others_fetch(tmp_path):
     index = make_index()
     spans, ranges = reader(tmp_path, index)

@@ -4,6 +4,7 @@ import itertools
 import os
 import random
 import time
+import warnings
 from typing import Any
 
 import numpy as np
@@ -481,6 +482,55 @@ def test_the_functions_of_a_source_are_those_from_before_afterwards(monkeypatch)
         lk.testing.check_pipeline(loader_of(lk.Batch(4), data_source=source, worker_kind="thread"))
     assert function.mean is None
     assert source[3]["scaled"].tolist() == [0.0] * 4 and function.mean == 3.0
+
+
+def test_a_warning_of_a_second_run_is_none_of_the_users(monkeypatch):
+    """A loader of one shuffled epoch passes where warnings are errors."""
+    forget_the_clock(monkeypatch)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loader = lk.load(list(range(64)), batch_size=4, shuffle=True, num_epochs=1, seed=0)
+        lk.testing.check_pipeline(loader)
+
+
+def test_an_operation_that_knows_an_object_of_the_source_is_shared(monkeypatch):
+    """Threads give it the object itself, which a copy of the operation's globals isn't."""
+    forget_the_clock(monkeypatch)
+    names = {"__name__": "__main__", "MISSING": object()}
+    exec("def number(x): return -1 if x is MISSING else int(x)", names)
+    source = [names["MISSING"] if x % 5 == 0 else x for x in range(64)]
+    operations = [lk.Map(names["number"]), lk.Batch(4)]
+    report = lk.testing.check_pipeline(loader_of(*operations, data_source=source, worker_kind="thread"))
+    assert "operations[0] Map(number)" in report.shared
+
+
+class KeepsAndRaises(KeepsFirst):
+    """And finds the record 3 bad."""
+
+    def map(self, element: Any) -> Any:
+        if element["key"] == 3:
+            raise ValueError("bad record")
+        return super().map(element)
+
+
+def test_the_function_of_a_source_is_named_beside_a_bad_record(monkeypatch):
+    """The record is left out by the loader, and says nothing of the function."""
+    forget_the_clock(monkeypatch)
+    source = lk.MapDataSource([record(x) for x in range(64)], KeepsAndRaises().map)
+    loader = loader_of(lk.Batch(4), data_source=source, worker_kind="thread", on_record_error="skip")
+    with pytest.raises(PurityError, match=r"It is MapDataSource\(KeepsAndRaises\.map\)$"):
+        lk.testing.check_pipeline(loader)
+
+
+def test_a_source_that_two_others_read_is_named_before_these(monkeypatch):
+    """Whichever of them stands first."""
+    forget_the_clock(monkeypatch)
+    bad = lk.MapDataSource([record(x) for x in range(64)], KeepsFirst().map)
+    clean = lk.MapDataSource(bad, unchanged)
+    for parts in ([clean, bad], [bad, clean]):
+        loader = loader_of(lk.Batch(4), data_source=lk.ConcatDataSource(parts), worker_kind="thread")
+        with pytest.raises(PurityError, match=r"It is MapDataSource\(KeepsFirst\.map\)$"):
+            lk.testing.check_pipeline(loader)
 
 
 class Remembers(lk.Map):

@@ -79,7 +79,10 @@ class _OfParts(Generic[P, R_co]):
 
 
 class _Class(ABCMeta):
-    """Of the class itself: `Dataset.from_tensor_slices` is written there, not behind a chain."""
+    """Of the class itself: `Dataset.from_tensor_slices` is written there, not behind a chain.
+
+    An ABCMeta, so that a subclass may be an abstract class or a protocol.
+    """
 
     if not TYPE_CHECKING:
 

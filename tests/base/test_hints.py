@@ -143,13 +143,16 @@ def test_every_entry_says_what_to_write() -> None:
             assert advice not in (name, f"lk.{name}")
 
 
+ABSENT = object()  # a name of a module whose library isn't installed
+
+
 def called(text: str):
     """What an advice names: "lk.Batch", ".batch" of a chain or "DataLoader"; None where there is no such name."""
     if text.startswith("."):
         return lk.DataLoader if text == ".loader" else getattr(lk.Dataset, text[1:], None)
     path = re.sub(r"^(lk\.|loaderkit\.)?", "loaderkit.", text)
     if path.startswith("loaderkit.interop.torch") and importlib.util.find_spec("torch") is None:
-        return print  # any
+        return ABSENT
     try:
         return pkgutil.resolve_name(path)
     except (AttributeError, ModuleNotFoundError):
@@ -172,12 +175,12 @@ def faults(advice: str) -> list[str]:
     found += [step for step in re.findall(r"(?<![\w)])\.\w+(?=\()", advice) if called(step) is None]
     for name, given in re.findall(r"((?<![\w)])(?:lk|loaderkit)?\.[\w.]+|\b[A-Z]\w+)\(([^()]*)\)", advice):
         words = re.findall(r"(\w+)=", given)
-        if (function := called(name)) is not None:
+        if callable(function := called(name)):
             found += [f"{name}({word}=)" for word in words if word not in arguments(function)]
             if "..." not in given and name != ".loader":
                 found += [f"{name}() without {word}" for word in required(function) - {*words}]
     for word, name in re.findall(r"(\w+)=\S+(?: or \S+)? of ((?:lk\.[\w.]*)?\w+)\b", advice):
-        if (function := called(name)) is not None and word not in arguments(function):
+        if callable(function := called(name)) and word not in arguments(function):
             found.append(f"{word}= of {name}")
     if re.fullmatch(r"\w+", advice):
         takers = (lk.DataLoader, lk.load, lk.formats.CsvDataSource, lk.transforms.image.RandomFlip)

@@ -142,13 +142,14 @@ def serve(make: Callable[[dict[str, Any], bytes], DriverTasks]) -> None:
     def drive(settings: dict[str, Any], inbox: Inbox, connection: socket.socket) -> None:
         tasks = make(settings, inbox.get()[1])
         tell(connection, Event(READY, -1, tasks.ready))
-        under_way = 0
+        under_way: set[int] = set()  # without an event; an attempt that was lost may answer yet, beside the next one
         while True:
-            while under_way == 0 or not inbox.empty():
-                tasks.begin(wire.read_numbers(inbox.get()[1])[0])
-                under_way += 1
+            while not under_way or not inbox.empty():
+                (task,) = wire.read_numbers(inbox.get()[1])
+                tasks.begin(task)
+                under_way.add(task)
             for event in tasks.events(_LOOK_SECONDS):
-                under_way -= event.kind in (ANSWER, LOST)
+                under_way.discard(event.task)
                 tell(connection, event)
 
     run(drive)

@@ -1,6 +1,7 @@
 """Saved anywhere, restored anywhere: the rest of the stream is the same, and so is the state."""
 
 import json
+import threading
 
 import numpy as np
 import pytest
@@ -230,16 +231,22 @@ def test_cursors_are_the_documented_ones():
 
 
 class Counted:
-    """So many records that are their own keys, and how many were read; workers are threads of this process."""
+    """So many records that are their own keys, and how many were read; workers are threads of this process.
 
-    def __init__(self, length: int) -> None:
-        self.length = length
+    enough: so many are read; the next one waits until `go_on` is set.
+    """
+
+    def __init__(self, length: int, enough: int) -> None:
+        self.length, self.enough = length, enough
         self.reads = 0
+        self.go_on = threading.Event()
 
     def __len__(self) -> int:
         return self.length
 
     def __getitem__(self, key: int) -> np.int64:
+        if self.reads >= self.enough and not self.go_on.wait(60):
+            raise AssertionError(f"{self.enough} records were not enough")
         self.reads += 1
         return np.int64(key)
 
@@ -251,15 +258,14 @@ def test_what_inner_batches_multiply_is_not_read_before_the_first_batch(workers,
 
     At the begin, and behind a restore.
     """
-    source = Counted(100_000)
-    reads = []  # when each batch is made
+    source = Counted(100_000, enough=64 + 2 * workers * 8)
     loader = lk.DataLoader(
         data_source=source,
         sampler=lk.IndexSampler(len(source), num_epochs=None),
         operations=[
             *[lk.Batch(64, batch_fn=np.stack), lk.FlatMap(list)] * times,
             lk.Batch(16),
-            lambda batch: reads.append(source.reads) or batch,
+            lambda batch: source.go_on.set() or batch,
         ],
         worker_count=workers,
         worker_kind="thread",
@@ -272,8 +278,7 @@ def test_what_inner_batches_multiply_is_not_read_before_the_first_batch(workers,
             if saved is not None:
                 it.set_state(saved)
             source.reads = 0
-            reads.clear()
+            source.go_on.clear()
             assert next(it).tolist() == list(range(start * 16, start * 16 + 16))
-            assert min(reads) <= 64 + 2 * workers * 8
             saved = it.get_state()
             it.close()

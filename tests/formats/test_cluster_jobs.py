@@ -161,8 +161,9 @@ def test_a_run_that_was_killed_goes_on_at_the_other_place(tmp_path, first):
     log, flag, out = tmp_path / "log", tmp_path / "flag", tmp_path / "out"
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.format(log=str(log), flag=str(flag), out=str(out)))
+    begun = [flag, *(tmp_path / f"out.partial/{name}-of-00004.tar.done" for name in ("00000", "00001"))]
     with subprocess.Popen([sys.executable, str(script), first]) as killed:
-        while not (flag.exists() and (tmp_path / "out.partial/00001-of-00004.tar.done").exists()):
+        while not all(path.exists() for path in begun):
             assert killed.poll() is None
             time.sleep(0.02)
         killed.kill()

@@ -62,10 +62,10 @@ class MixtureRun:
 
     def __call__(self, turns: Int64Array) -> tuple[IntpArray, Int64Array]:
         """The component's number and the ordinal of each turn, also of one behind the run's end: (n,) each."""
-        places, counts = self.order.of(turns - self.first if self.first else turns)
+        places, ordinals = self.order.of(turns - self.first if self.first else turns)
         places = places.astype(np.intp, copy=False)
-        ordinals = self.taken.take(places)
-        ordinals += counts
+        if self.first:  # else nothing was read before
+            ordinals += self.taken.take(places)
         return self.components.take(places), ordinals
 
     def taken_at(self, turn: int) -> dict[str, int]:

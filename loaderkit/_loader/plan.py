@@ -69,6 +69,10 @@ def plan_of(
     sampler, start = settings.sampler, 0
     if settings.epoch is not None:
         start, sampler = settings.epoch * (epoch_length_of(sampler) or 0), endless_of(sampler)
+    left_out = None
+    if settings.block_lists is not None:
+        left_out = Exclusions(sampler, settings.block_lists).begun(start, settings.block_lists.known)
+        sampler, left_out = left_out.applied()
     plan = SeekablePlan(
         sampler=sampler,
         operations=shape_of(settings.operations),
@@ -83,11 +87,9 @@ def plan_of(
         epoch=settings.epoch,
         num_steps=settings.num_steps,
         tolerance=settings.tolerance,
+        exclusions=left_out,
     )
     check_shapes(plan)
-    if settings.block_lists is not None:
-        there = Exclusions(sampler, settings.block_lists).begun(start, settings.block_lists.known)
-        plan = plan.excluding(there)
     return plan
 
 

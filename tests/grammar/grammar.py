@@ -298,11 +298,12 @@ class Pipeline:
         return [op.make(self._lengths) for op in self.ops]
 
     def as_chain(self) -> "lk.Dataset[Any] | None":
-        """The same as steps; None where they don't say the order."""
+        """The same as steps; None where they don't say the order, or have no window of batches."""
         sampler, ds = self.sampler, lk.Dataset(self.data_source)
         part = sampler if isinstance(sampler, lk.samplers.SliceSampler) else None
         order = sampler if part is None else part.sampler
-        if type(order) is not lk.IndexSampler:
+        batched = [*itertools.dropwhile(lambda kind: kind != "batch", (op.kind for op in self.ops))]
+        if type(order) is not lk.IndexSampler or "window" in batched:
             return None
         ds = ds.shuffle(order.seed) if order.shuffle else ds.seed(order.seed)
         ds = ds.repeat(order.num_epochs)

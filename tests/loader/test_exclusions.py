@@ -451,6 +451,17 @@ def test_one_epoch_leaves_out_too(tmp_path: Path) -> None:
     assert first + rest == order[:8] + [key for key in order[8:] if key not in (5, 6, 7)]
 
 
+def test_what_is_checked_of_the_end_counts_the_records_that_are_left(tmp_path: Path) -> None:
+    """Of 23 records remainder="wrap" can't fill rows of two, of 22 it can."""
+    made_in(tmp_path)
+    how = {"epochs": 1, "operations": [lk.Batch(2), lk.Batch(3, remainder="wrap")]}
+    with pytest.raises(ValueError, match="remainder='wrap'"):
+        iter(loader_of("shuffled", tmp_path, **how))
+    listed(tmp_path, "web", [3])
+    with iter(loader_of("shuffled", tmp_path, **how)) as it:
+        assert [batch.shape for batch in it] == [(3, 2)] * 4
+
+
 def test_damaged_exclusions_of_a_state_are_named(tmp_path: Path) -> None:
     made_in(tmp_path)
     listed(tmp_path, "web", [3])

@@ -142,7 +142,8 @@ def serve(make: Callable[[dict[str, Any], bytes], DriverTasks]) -> None:
     def drive(settings: dict[str, Any], inbox: Inbox, connection: socket.socket) -> None:
         tasks = make(settings, inbox.get()[1])
         tell(connection, Event(READY, -1, tasks.ready))
-        under_way: set[int] = set()  # without an event; an attempt that was lost may answer yet, beside the next one
+        # Begun, and without an event since. An attempt that was lost may answer yet, beside the next one.
+        under_way: set[int] = set()
         while True:
             while not under_way or not inbox.empty():
                 (task,) = wire.read_numbers(inbox.get()[1])

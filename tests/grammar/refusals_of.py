@@ -53,7 +53,7 @@ def _of_buckets(p: Pipeline) -> Iterator[tuple[str, str]]:
 def _of_steps(p: Pipeline) -> Iterator[tuple[str, str]]:
     if p.last is None or p.last.remainder != "wrap" or p.stop is None:
         return
-    if any(op.remainder == "keep" for op in p.inner) and _used(p) % p.group:
+    if any(op.remainder == "keep" for op in p.inner) and used(p) % p.group:
         yield "remainder='wrap'", "earlier Batch"
 
 
@@ -71,7 +71,7 @@ def _of_streams(p: Pipeline) -> Iterator[tuple[str, str]]:
         yield "num_steps", f"remainder='{rest}'"
 
 
-def _used(p: Pipeline) -> int:
+def used(p: Pipeline) -> int:
     """How many records are part of a row that an earlier Batch doesn't drop."""
     counts = [p.stop - p.start]
     for op in p.inner:

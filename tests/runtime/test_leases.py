@@ -245,11 +245,11 @@ def test_a_lease_outlives_its_arena_and_leaves_nothing():
     slot = slots.alloc(100)
     token = arena.lease(slot)
     early = arena.lease(slots.alloc(100))
-    token[0:3] = b"abc"
+    memoryview(token)[:3] = b"abc"
     del early
     arena.close()
     arena.close()
-    assert token[0:3] == b"abc"
+    assert bytes(token[:3]) == b"abc"
     assert arena.expired() == []
     del token
     assert arena.expired() == []

@@ -72,7 +72,7 @@ def flip_a_byte_of_next(loader: "lk.DataLoader") -> None:
             executor._waited_for.add(stream)
             assert executor.state.changed.wait(timeout=deadline - time.monotonic())
         token = executor.state.arena.token(slot_of_next(executor))
-        token[70] = bytes([token[70][0] ^ 1])  # in the second leaf, or in the pickle
+        token[70] ^= 1  # in the second leaf, or in the pickle
 
 
 @pytest.mark.parametrize(

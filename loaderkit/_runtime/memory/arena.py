@@ -2,21 +2,22 @@
 
 A batch is handed to the user without a copy, so its slot may be reused only after the last view of it is deleted:
 numpy arrays, memoryviews, dlpack, torch, JAX arrays on the CPU. Each of them keeps the object alive that owns the
-buffer. So each delivery gets a *token*, a ctypes array over exactly its range: all leaves are made from the token's
+buffer. So each delivery gets a *token*, an array of bytes over exactly its range: all leaves are made from the token's
 buffer and refer to it, and a weak reference to the token reports the end of the last view. (A slice of one big array
-doesn't work: numpy makes views of a slice refer to that array, not to the slice.)
+doesn't work: numpy makes views of a slice refer to that array, not to the slice. It stops at an array over an mmap.)
 
 The weak reference's callback may run in any thread, inside the garbage collector, and in children that the user forked,
 where its effect is ignored. It only appends the reference to a deque, and is the deque's own method, without a Python
 call: it often runs inside `next()`.
 """
 
-import ctypes
 import mmap
 import os
 import weakref
 from collections import deque
 from typing import Any
+
+import numpy as np
 
 from loaderkit._base.system.limits import naming_limits
 from loaderkit._base.system.resources import available_memory
@@ -68,9 +69,7 @@ class Arena:
 
     def token(self, slot: Slot) -> Any:
         """An object over the slot's bytes; views of its buffer keep it alive."""
-        return (ctypes.c_char * slot.nbytes).from_buffer(
-            self._segments[slot.segment], slot.offset - slot.segment
-        )
+        return _token(self._segments[slot.segment], slot)
 
     def lease(self, slot: Slot) -> Any:
         """A token; once it is deleted, `expired` returns its slot."""
@@ -123,4 +122,8 @@ class ArenaView:
                     f"shared memory: expected to map the batches' memory in a worker, got {error}"
                 ) from error
             self._segments[slot.segment] = segment
-        return (ctypes.c_char * slot.nbytes).from_buffer(segment, slot.offset - slot.segment)
+        return _token(segment, slot)
+
+
+def _token(segment: mmap.mmap, slot: Slot) -> np.ndarray:
+    return np.ndarray(slot.nbytes, np.uint8, segment, slot.offset - slot.segment)

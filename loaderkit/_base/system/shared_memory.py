@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from .huge_pages import HUGE_PAGE, make_huge, mapped_for_huge
 from .limits import above_standard, naming_limits
 
 _travel = threading.local()
@@ -47,20 +48,22 @@ def anonymous_file(name: str, nbytes: int) -> int:
     return fd
 
 
-def mapped(fd: int, nbytes: int, offset: int = 0) -> mmap.mmap:
-    """A shared mapping of `nbytes` bytes of such a file from `offset` on, with a descriptor of its own.
+def mapped(fd: int, nbytes: int, offset: int = 0) -> memoryview:
+    """A shared mapping of `nbytes` bytes of such a file from `offset` on, which needs `fd` no longer.
 
     Raises OSError naming the limit where the system refuses it.
 
     >>> fd, begin = anonymous_file("example", 2 * mmap.ALLOCATIONGRANULARITY), mmap.ALLOCATIONGRANULARITY
     >>> os.pwrite(fd, b"there", begin)
     5
-    >>> mapped(fd, 5, begin)[:]
+    >>> bytes(mapped(fd, 5, begin))
     b'there'
     >>> os.close(fd)
     """
     with naming_limits(f"a mapping of {nbytes:,} bytes of shared memory"), above_standard():
-        return mmap.mmap(fd, nbytes, offset=offset)
+        if sys.platform == "linux" and nbytes >= HUGE_PAGE:
+            return mapped_for_huge(fd, nbytes, offset)
+        return memoryview(mmap.mmap(fd, nbytes, offset=offset))
 
 
 @contextlib.contextmanager
@@ -114,26 +117,27 @@ class SharedBuffer:
         nbytes: length in bytes, at least 1.
 
     >>> buffer = SharedBuffer(8)
-    >>> memoryview(buffer.writable())[:2] = b"ab"
+    >>> buffer.writable()[:2] = b"ab"
     >>> bytes(buffer.view()[:3])
     b'ab\\x00'
     """
 
     def __init__(self, nbytes: int) -> None:
         self._open(anonymous_file("source", nbytes), nbytes)
+        make_huge(self._map, 0, nbytes)
 
     def _open(self, fd: int, nbytes: int) -> None:
         self._fd = fd
         self.nbytes = nbytes
         self._map = mapped(fd, nbytes)
 
-    def writable(self) -> mmap.mmap:
+    def writable(self) -> memoryview:
         """The bytes to fill; write only before the buffer is read or sent."""
         return self._map
 
     def view(self) -> memoryview:
         """The bytes, read-only; the view keeps them alive."""
-        return memoryview(self._map).toreadonly()
+        return self._map.toreadonly()
 
     def __reduce__(self) -> tuple[Any, ...]:
         outgoing: list[int] | None = getattr(_travel, "outgoing", None)

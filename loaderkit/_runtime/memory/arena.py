@@ -11,7 +11,6 @@ where its effect is ignored. It only appends the reference to a deque, and is th
 call: it often runs inside `next()`.
 """
 
-import mmap
 import os
 import weakref
 from collections import deque
@@ -19,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from loaderkit._base.system.huge_pages import HUGE_PAGE, make_huge
 from loaderkit._base.system.limits import naming_limits
 from loaderkit._base.system.resources import available_memory
 from loaderkit._base.system.shared_memory import anonymous_file, mapped
@@ -40,7 +40,7 @@ class Arena:
         self.fd = anonymous_file("arena", 0)
         self.nbytes = 0
         self.leased = 0  # bytes
-        self._segments: dict[int, mmap.mmap] = {}  # by offset
+        self._segments: dict[int, memoryview] = {}  # by offset
         self._leases: dict[int, _Lease] = {}  # by id: a weak reference to a deleted token has no hash
         self._expired: deque[_Lease] = deque()
 
@@ -94,7 +94,7 @@ class Arena:
         """Releases the memory; leased slots stay mapped until their last view is deleted."""
         self._leases.clear()  # without weak references there are no callbacks
         self._expired.clear()
-        self._segments.clear()  # an mmap unmaps itself when its last export is deleted
+        self._segments.clear()  # memory is unmapped when its last view is deleted
         fd, self.fd = self.fd, -1
         if fd >= 0:
             os.close(fd)
@@ -109,7 +109,8 @@ class ArenaView:
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
-        self._segments: dict[int, mmap.mmap] = {}
+        self._segments: dict[int, memoryview] = {}
+        self._huge: set[int] = set()  # huge pages of the arena that were asked for
 
     def token(self, slot: Slot) -> Any:
         """An object over the slot's bytes. Raises ArenaMemoryError where this process can't map them."""
@@ -122,8 +123,12 @@ class ArenaView:
                     f"shared memory: expected to map the batches' memory in a worker, got {error}"
                 ) from error
             self._segments[slot.segment] = segment
+        pages = range(slot.offset // HUGE_PAGE, (slot.offset + slot.nbytes) // HUGE_PAGE)
+        if not self._huge.issuperset(pages):
+            self._huge.update(pages)
+            make_huge(segment, slot.offset - slot.segment, slot.nbytes)
         return _token(segment, slot)
 
 
-def _token(segment: mmap.mmap, slot: Slot) -> np.ndarray:
+def _token(segment: memoryview, slot: Slot) -> np.ndarray:
     return np.ndarray(slot.nbytes, np.uint8, segment, slot.offset - slot.segment)

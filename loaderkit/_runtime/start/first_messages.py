@@ -50,7 +50,7 @@ def pack_parcel(program: Program, packer: Packer) -> Parcel:
     Raises TransportError naming the part that can't be sent, or where it is too much.
     """
     packed, descriptors = _packed(replace(program, files={}), packer, None)
-    buffers = [memoryview(mapped(fd, os.fstat(fd).st_size)).toreadonly() for fd in descriptors]
+    buffers = [mapped(fd, os.fstat(fd).st_size).toreadonly() for fd in descriptors]
     parts: tuple[bytes | memoryview, ...] = (packed, *buffers)
     nbytes = sum(map(len, parts))
     if nbytes > MOST_ELSEWHERE:

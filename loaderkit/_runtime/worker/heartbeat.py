@@ -150,5 +150,5 @@ def cells_of(page: bytes) -> memoryview:
     return memoryview(page)[_CELLS_AT:].cast("q")
 
 
-def _cells(page: mmap.mmap) -> memoryview:
-    return memoryview(page)[_CELLS_AT:].cast("q")
+def _cells(page: memoryview) -> memoryview:
+    return page[_CELLS_AT:].cast("q")

@@ -42,12 +42,10 @@ class Slots:
     def alloc(self, nbytes: int) -> Slot:
         """A slot of at least `nbytes` bytes, taken until it is freed. Raises MemoryError where there is no room."""
         wanted = round_up(max(nbytes, 1))
-        best = min(
-            (place for place, (_, size) in enumerate(self._free) if size >= wanted),
-            key=lambda place: self._free[place][1],
-            default=None,
-        )
-        if best is None:
+        fitting = [(size, place) for place, (_, size) in enumerate(self._free) if size >= wanted]
+        if fitting:
+            _, best = min(fitting)
+        else:
             self._add_segment(wanted)
             best = len(self._free) - 1
         offset, size = self._free.pop(best)

@@ -127,9 +127,10 @@ class ProcessWorker(WorkerChannel):
 
     def read(self) -> list[Event]:
         try:
-            while received := self.connection.recv(_CHUNK):
+            while len(received := self.connection.recv(_CHUNK)) == _CHUNK:
                 self._received += received
-            self.open = False
+            self._received += received
+            self.open = bool(received)  # the end comes alone, in a call of its own
         except BlockingIOError:
             pass  # all that arrived is read
         except OSError:

@@ -5,6 +5,7 @@ import os
 import pickle
 import re
 import shutil
+import time
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
@@ -282,6 +283,32 @@ def test_threads_read_the_same_records(tmp_path):
     found = in_threads(lambda order: read(spans, order), orders)
     assert found == [ranges.spans(order) for order in orders]
     assert ranges.nbytes == total_bytes(index)
+
+
+@pytest.mark.parametrize("disk", [False, True])
+def test_threads_take_turns_at_what_is_in_memory_and_none_at_what_is_on_the_disk(tmp_path, monkeypatch, disk):
+    """A turn would keep reads of the disk from being in flight together."""
+    index = make_index()
+    spans, ranges = reader(tmp_path, index)
+    keys = np.arange(len(index))
+    read(spans, keys)
+    pread, inside, most = os.pread, [], []
+
+    def slow(descriptor, nbytes, place):
+        inside.append(None)
+        most.append(len(inside))
+        time.sleep(0.001)
+        inside.pop()
+        return pread(descriptor, nbytes, place)
+
+    def usage(who):
+        return SimpleNamespace(ru_inblock=len(most) if disk else 7)
+
+    monkeypatch.setattr(os, "pread", slow)
+    monkeypatch.setattr(cached_spans.resource, "getrusage", usage)
+    read(spans, keys[:20])
+    assert in_threads(lambda keys: read(spans, keys), [keys] * 3) == [ranges.spans(keys)] * 3
+    assert (max(most) > 1) == disk
 
 
 def test_a_copy_opens_its_own_files_and_a_worker_is_of_its_loader(tmp_path, monkeypatch):

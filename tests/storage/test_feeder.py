@@ -95,6 +95,18 @@ def gone(pid):
     return not os.path.exists(f"/proc/{pid}")
 
 
+def test_it_keeps_memory_for_the_next_chunks_unless_the_user_says_how_much(tmp_path, monkeypatch):
+    """glibc's thresholds; the trainer's own environment comes first."""
+    monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "4096")
+    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
+    with loader(Records(INDEX, tmp_path, limit=1 << 20), sampler(), 0) as running:
+        next(iter(running))
+        told = Path(f"/proc/{feeder_pid()}/environ").read_bytes().split(b"\0")
+    assert b"MALLOC_MMAP_THRESHOLD_=4096" in told
+    assert b"MALLOC_TRIM_THRESHOLD_=268435456" in told
+    assert "MALLOC_TRIM_THRESHOLD_" not in os.environ
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_the_stream_is_the_samplers_and_bytes_are_read_once(tmp_path, workers):
     source = Records(INDEX, tmp_path, limit=1 << 20, seconds=0.001)

@@ -72,6 +72,7 @@ def launched(
     level: str | None = None,
     *,
     ends_with_thread: bool = True,
+    settings: dict[str, str] | None = None,
 ) -> "tuple[socket.socket, subprocess.Popen[bytes]]":
     """A new worker process, or another process of a loader: this side of a channel to it, and the process.
 
@@ -82,6 +83,7 @@ def launched(
             the descriptors in `sys.argv`.
         level: of processors, as which its libraries compute.
         ends_with_thread: whether the kernel kills it when the calling thread ends; else it has to look for its caller.
+        settings: environment variables that it has where the trainer's environment lacks them.
 
     Raises OSError where the system starts no more processes, and WorkerError where there is no interpreter to start.
     """
@@ -102,7 +104,7 @@ def launched(
                 stdout=_stream_for_worker(1),
                 stderr=_stream_for_worker(2),
                 pass_fds=(theirs.fileno(), *descriptors),
-                env=worker_environment(level),
+                env=(settings or {}) | worker_environment(level),
             )
     except BaseException:
         ours.close()

@@ -301,11 +301,14 @@ def test_threads_take_turns_at_what_is_in_memory_and_none_at_what_is_on_the_disk
         inside.pop()
         return pread(descriptor, nbytes, place)
 
-    def usage(who):
-        return SimpleNamespace(ru_inblock=len(most) if disk else 7)
+    def probed(*_):
+        if disk:
+            raise BlockingIOError
+        return 1
 
     monkeypatch.setattr(os, "pread", slow)
-    monkeypatch.setattr(cached_spans.resource, "getrusage", usage)
+    monkeypatch.setattr(os, "preadv", probed)
+    monkeypatch.setattr(cached_spans, "_NOT_FROM_DISK", 8)
     read(spans, keys[:20])
     assert in_threads(lambda keys: read(spans, keys), [keys] * 3) == [ranges.spans(keys)] * 3
     assert (max(most) > 1) == disk

@@ -122,5 +122,6 @@ def _ends(array: np.ndarray[Any, Any]) -> tuple[bytes, bytes]:
     if array.nbytes <= 2 * SAMPLED_BYTES:
         return array.tobytes(), b""
     count = max(1, SAMPLED_BYTES // array.itemsize)
-    # .flat reads in C order for every layout, and copies the ends only.
-    return array.flat[:count].tobytes(), array.flat[array.size - count :].tobytes()
+    # .flat reads in C order for every layout, element by element, and copies the ends only.
+    flat: Any = array.reshape(-1) if array.flags.c_contiguous else array.flat
+    return flat[:count].tobytes(), flat[array.size - count :].tobytes()

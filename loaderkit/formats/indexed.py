@@ -27,18 +27,17 @@ from loaderkit.sources.sliced import sliced
 
 from ._index.check import ShardCheck
 from ._index.direct_spans import DirectSpans, readable_spans
-from ._index.find import find_index
-from ._index.part_file import ScanOptions
 from ._index.record_index import RecordIndex
 from ._index.shard_set import ShardSet
 from ._index.text_ranges import readable_ranges
-from .known_files import other_format
 
 if TYPE_CHECKING:
     from loaderkit._storage.cache.cached_spans import CachedSpans
     from loaderkit._storage.cache.chunk_feed import ChunkFeed
     from loaderkit._storage.cache.chunk_numbers import ChunkedIndex
     from loaderkit._storage.cache.settings import Cache
+
+    from ._index.part_file import ScanOptions
 
 # Tasks ahead of the running one whose records a worker reads where a read waits for a server.
 REMOTE_READ_AHEAD = 4
@@ -114,9 +113,11 @@ class IndexedDataSource(HasCard, Closing):
         index: str | os.PathLike[str] | None = None,
         cache: "Cache | None" = None,
         storage_options: Mapping[str, Any] | None = None,
-        scan_options: ScanOptions | None = None,
+        scan_options: "ScanOptions | None" = None,
         parts: Sequence[FilePart] | None = None,
     ) -> None:
+        from ._index.find import find_index  # a worker gets the index that was found
+
         check_storage_options(storage_options)
         if parts is None:
             parts = file_parts(paths, storage_options=storage_options)
@@ -129,6 +130,8 @@ class IndexedDataSource(HasCard, Closing):
                 shards, format, index=None if index is None else os.fspath(index), options=scan_options
             )
         except DataFormatError as error:
+            from .known_files import other_format
+
             wrong = next((name for name in names if str(error).startswith(name)), "")
             advice = other_format(wrong, type(self).__name__)
             if not advice:

@@ -104,3 +104,9 @@ class Kept:
 def test_a_frozen_object_with_slots_is_pickled():
     """An object of the class comes back."""
     assert pickle.loads(pickle.dumps(Kept(3, ("a",)))) == Kept(3, ("a",))
+
+
+def test_a_class_without_a_docstring_gets_no_signature():
+    """The standard library's, of the same fields, has its signature, for which it compiles expressions."""
+    made = ours.dataclass(type("Made", (), {"__annotations__": {"row": int}}))
+    assert made.__doc__ == "Made" and Kept.__doc__ == "A value that goes through a pickle."

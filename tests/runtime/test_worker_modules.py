@@ -1,7 +1,9 @@
 """What a worker process imports of the package: what it runs, and nothing of the plan or of the trainer's side."""
 
+import gc
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -60,3 +62,27 @@ def test_a_source_and_an_operation_of_ours_bring_their_own_files():
     ours = {"_source.content", "_source.record_key"}
     ours |= {"sources", "sources.arrays", "sources.has_card", "sources.shared_arrays", "sources.sliced"}
     assert more == {*(f"loaderkit.{name}" for name in ours), "numpy.random"}  # which the operation draws from
+
+
+class Collects(Modules):
+    """Record k is whether the process that reads it collects garbage, and whether what it imported is left alone."""
+
+    def __getitem__(self, record_key: int) -> list[str]:
+        return [f"modules {gc.isenabled()} {gc.get_freeze_count() > 10_000}"]
+
+
+def test_a_worker_looks_for_garbage_only_behind_its_imports():
+    """Of thousands of objects that a start makes none is garbage; the user's code runs as in the trainer."""
+    assert modules_of_a_worker(Collects()) == {"modules True True"}
+
+
+def test_a_source_of_files_brings_what_reads_them(tmp_path: Path):
+    """What finds files, scans them and makes an index is the process's that opens the source."""
+    lk.write([b"a", b"b"], tmp_path / "a.tar", format="tar")
+    lk.write([b"a", b"b"], tmp_path / "a.array_record", format="array_record")
+    finding = {"loaderkit.formats._index.find", "loaderkit.formats._index.build", "loaderkit.formats.built_in"}
+    of_array_record, of_tar = (
+        modules_of_a_worker(lk.open(tmp_path / name), Look()) for name in ("a.array_record", "a.tar")
+    )
+    assert not (of_array_record | of_tar) & finding
+    assert not {name for name in of_array_record if "_index" in name or name == "loaderkit._storage.patterns"}

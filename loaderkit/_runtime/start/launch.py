@@ -27,7 +27,8 @@ _FILES = [_HERE, cloudpickle.__file__, np.__file__]
 # Made absolute at import: in a zipapp they may be relative to the folder in which the program was started.
 PACKAGES = [os.path.dirname(os.path.dirname(os.path.abspath(file))) for file in _FILES if file]
 _CODE = """\
-import os, sys
+import gc, os, sys
+gc.disable()  # of what is imported here nothing is garbage, and looking for it takes a tenth of a start
 standard = os.path.dirname(os.__file__)
 sys.path[:] = [standard, os.path.join(standard, "lib-dynload"), *{packages!r}, *sys.path]
 import signal
@@ -48,6 +49,8 @@ os.register_at_fork(before=blocked, after_in_parent=unblocked, after_in_child=de
 signal.pthread_sigmask(signal.SIG_UNBLOCK, ends)
 {dying}
 from {module} import start
+gc.freeze()  # nor do later collections look at it
+gc.enable()
 start()
 """
 _WORKER = "loaderkit._runtime.worker.main"

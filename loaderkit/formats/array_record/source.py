@@ -13,10 +13,9 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from functools import lru_cache, partial
 from itertools import pairwise
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from loaderkit._base.closing import Closing
 from loaderkit._base.former_arguments import former_arguments
@@ -30,13 +29,16 @@ from loaderkit._source.content import content_hash, digest_of, sampled_keys
 from loaderkit._source.origins import Origins
 from loaderkit._source.record_key import check_key, check_keys
 from loaderkit._storage.addresses import is_remote, redacted
-from loaderkit._storage.patterns import FilePart, file_parts
-from loaderkit.formats._index.find import find_blocks
 from loaderkit.formats.decoded import decoded_records
 from loaderkit.sources.has_card import HasCard
 from loaderkit.sources.sliced import sliced
 
 from .reader import open_reader, unreadable
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from loaderkit._storage.patterns import FilePart
 
 # For random access to single records: no bytes are read ahead, and no threads are used for a few records.
 READER_OPTIONS = {"readahead_buffer_size": "0", "max_parallelism": "0"}
@@ -251,6 +253,8 @@ class ArrayRecordDataSource(HasCard, Closing):
                 "parts": digest_of([file.identity for file in self._files]),
                 "content": content_hash(self.__getitems__(sampled_keys(len(self)))),
             }
+            from loaderkit.formats._index.find import find_blocks  # workers ask for no fingerprint
+
             paths = list(dict.fromkeys(self.paths))
             if not any(map(is_remote, paths)) and (blocks := find_blocks(paths, "array_record")) is not None:
                 self._fingerprint |= blocks.content
@@ -289,6 +293,8 @@ class ArrayRecordDataSource(HasCard, Closing):
 
 def _readable(paths: Any) -> list[FilePart]:
     """The files; ValueError for one that array-record can't read: of servers it knows Google's alone."""
+    from loaderkit._storage.patterns import file_parts  # workers get the files' names
+
     parts = file_parts(paths)
     for part in parts:
         if is_remote(part.path) and not part.path.startswith("gs://"):

@@ -244,5 +244,7 @@ def _write_shards(
 
 
 def _files_for_source(source: Any, writing: WriteFormat, drop: bool) -> RecordFiles:
-    records = (record for _, record in source_records(source, [] if drop else None))
+    # One after the other: the first mostly tells, and a function on it may take long.
+    each = (source_records(source, [] if drop else None, key, key + 1) for key in range(len(source)))
+    records = (record for found in each for _, record in found)
     return files_for(writing, records, drop)[0]

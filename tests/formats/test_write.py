@@ -46,6 +46,19 @@ def test_records_come_back(tmp_path, name, records):
         assert same(source[len(records) - 1], records[-1])
 
 
+def test_one_record_is_made_before_the_workers_start(tmp_path):
+    """It tells how records are encoded; what a function makes of many together may take as long as a shard."""
+    made = []
+
+    def value(record):
+        made.append(record)
+        return {"x": int(record)}
+
+    source = lk.MapDataSource(lk.RangeDataSource(100), value)
+    lk.write(source, tmp_path / "set", format="jsonl", shards=2, worker_count=0)
+    assert [int(record) for record in made] == [0, *range(100)]
+
+
 @pytest.mark.parametrize("name", SOURCES)
 def test_the_same_bytes_for_any_workers(tmp_path, name):
     ways = [

@@ -271,5 +271,5 @@ def test_the_limit_of_a_cgroup_is_the_smallest_of_those_above_it(tmp_path):
         group = tmp_path / "sys/fs/cgroup/pids" / folder
         group.mkdir(parents=True, exist_ok=True)
         (group / "pids.max").write_text(f"{value}\n")
-    assert most_tasks(tmp_path) == 70
-    assert most_tasks(tmp_path / "nowhere") is None
+    assert most_tasks(str(tmp_path)) == 70
+    assert most_tasks(f"{tmp_path}/nowhere") is None

@@ -88,7 +88,7 @@ def test_memory_left_is_the_tightest_limit(tmp_path, case):
     """Of the kernel and of every group above this process."""
     files, expected = MEMORY[case]
     lay_out(tmp_path, files)
-    assert resources.memory_left(tmp_path) == expected
+    assert resources.memory_left(str(tmp_path)) == expected
 
 
 @pytest.mark.parametrize("case", CPUS)
@@ -96,7 +96,7 @@ def test_the_quota_is_the_tightest_of_the_groups(tmp_path, case):
     """Rounded up, never 0."""
     files, expected = CPUS[case]
     lay_out(tmp_path, files)
-    assert resources.cpu_quota(tmp_path) == expected
+    assert resources.cpu_quota(str(tmp_path)) == expected
 
 
 def test_this_machine_has_both():

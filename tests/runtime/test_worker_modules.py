@@ -3,7 +3,6 @@
 import gc
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ NEVER = {
     "_storage", "cli", "formats", "interop", "offline",
     "samplers", "testing",
 }  # fmt: skip
+DEAR = {"numpy.random", "pathlib"}  # whose import takes long, and that a worker needs only for some operations
 MOST = 84  # files of the package that every worker of every run imports: more has a reason
 
 
@@ -26,9 +26,7 @@ class Modules:
         return 4
 
     def __getitem__(self, record_key: int) -> list[str]:
-        return [
-            name for name in sys.modules if name.partition(".")[0] == "loaderkit" or name == "numpy.random"
-        ]
+        return [name for name in sys.modules if name.partition(".")[0] == "loaderkit" or name in DEAR]
 
 
 def modules_of_a_worker(source: Any, *operations: Any) -> set[str]:
@@ -47,9 +45,9 @@ class Look(lk.RandomMap):
 
 
 def test_a_worker_imports_what_it_runs():
-    """No plan, sampler, iterator, loader or executor, no source but the user's own, and no numpy.random."""
+    """No plan, sampler, iterator, loader or executor, no source but the user's own, and nothing dear."""
     found = modules_of_a_worker(Modules())
-    assert "numpy.random" not in found
+    assert not found & DEAR
     assert not [name for name in found for never in NEVER if f"{name}.".startswith(f"loaderkit.{never}.")]
     assert 50 < len(found) <= MOST
 
@@ -76,7 +74,7 @@ def test_a_worker_looks_for_garbage_only_behind_its_imports():
     assert modules_of_a_worker(Collects()) == {"modules True True"}
 
 
-def test_a_source_of_files_brings_what_reads_them(tmp_path: Path):
+def test_a_source_of_files_brings_what_reads_them(tmp_path: Any):
     """What finds files, scans them and makes an index is the process's that opens the source."""
     lk.write([b"a", b"b"], tmp_path / "a.tar", format="tar")
     lk.write([b"a", b"b"], tmp_path / "a.array_record", format="array_record")

@@ -15,7 +15,6 @@ import errno
 import os
 import resource
 from collections.abc import Iterator
-from pathlib import Path
 
 from loaderkit._base.notes import text_of
 
@@ -112,7 +111,7 @@ def _value(limit: int) -> str:
     return "unlimited" if soft == resource.RLIM_INFINITY else f"{soft:,}"
 
 
-def most_tasks(root: str | os.PathLike[str]) -> int | None:
+def most_tasks(root: str) -> int | None:
     """The smallest `pids.max` of this process's cgroups; None where no limit is set or it can't be read.
 
     Args:
@@ -120,11 +119,11 @@ def most_tasks(root: str | os.PathLike[str]) -> int | None:
     """
     values: list[int] = []
     with contextlib.suppress(ImportError, OSError, MemoryError):  # what opens files may hit the same limit
-        from .resources import cgroups  # for errors only
+        from .resources import cgroups, read_text  # for errors only
 
-        for group in cgroups(Path(root), "pids"):
+        for group in cgroups(root, "pids"):
             with contextlib.suppress(OSError, ValueError):  # ValueError: "max", no limit
-                values.append(int((group / "pids.max").read_text()))
+                values.append(int(read_text(f"{group}/pids.max")))
     return min(values, default=None)
 
 

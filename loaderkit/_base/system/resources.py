@@ -4,9 +4,8 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
-_ROOT = Path("/")
+_ROOT = "/"
 
 
 def available_cpus() -> int:
@@ -38,7 +37,7 @@ def own_memory(pid: int) -> int | None:
     True
     """
     with contextlib.suppress(OSError, ValueError, IndexError):
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        for line in read_text(f"/proc/{pid}/status").splitlines():
             if line.startswith("RssAnon:"):
                 return int(line.split()[1]) * 1024
     return None
@@ -55,12 +54,12 @@ def processor_times(pid: int, thread: int | None = None) -> tuple[int, int] | No
     """
     with contextlib.suppress(OSError, ValueError):
         path = f"/proc/{pid}/schedstat" if thread is None else f"/proc/{pid}/task/{thread}/schedstat"
-        on_processor, delayed, _ = map(int, Path(path).read_text().split())
+        on_processor, delayed, _ = map(int, read_text(path).split())
         return on_processor, delayed
     return None
 
 
-def cpu_quota(root: Path) -> int | None:
+def cpu_quota(root: str) -> int | None:
     """Processors that the cgroups of this process allow, rounded up, at least 1; None without a limit.
 
     Args:
@@ -69,17 +68,17 @@ def cpu_quota(root: Path) -> int | None:
     quotas: list[int] = []
     for group in cgroups(root, "cpu"):
         with contextlib.suppress(OSError, ValueError):
-            most, period = (group / "cpu.max").read_text().split()
+            most, period = read_text(f"{group}/cpu.max").split()
             if most != "max":
                 quotas.append(-(-int(most) // int(period)))
         with contextlib.suppress(OSError, ValueError):  # cgroup v1
-            microseconds = int((group / "cpu.cfs_quota_us").read_text())
+            microseconds = int(read_text(f"{group}/cpu.cfs_quota_us"))
             if microseconds > 0:
-                quotas.append(-(-microseconds // int((group / "cpu.cfs_period_us").read_text())))
+                quotas.append(-(-microseconds // int(read_text(f"{group}/cpu.cfs_period_us"))))
     return max(min(quotas), 1) if quotas else None
 
 
-def memory_left(root: Path) -> int | None:
+def memory_left(root: str) -> int | None:
     """Bytes that the kernel and the cgroups of this process leave; None where neither has a number.
 
     Args:
@@ -87,7 +86,7 @@ def memory_left(root: Path) -> int | None:
     """
     known: list[int] = []
     with contextlib.suppress(OSError, ValueError, IndexError):
-        lines = (root / "proc/meminfo").read_text().splitlines()
+        lines = read_text(f"{root}/proc/meminfo").splitlines()
         known += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
     for group in cgroups(root, "memory"):
         for limit, usage, kind in (
@@ -95,29 +94,35 @@ def memory_left(root: Path) -> int | None:
             ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
         ):
             with contextlib.suppress(OSError, ValueError):  # ValueError: "max", no limit
-                ceiling = int((group / limit).read_text())
-                used = int((group / usage).read_text())
+                ceiling = int(read_text(f"{group}/{limit}"))
+                used = int(read_text(f"{group}/{usage}"))
                 known.append(max(0, ceiling - used + _file_cache(group, kind)))
     return min(known, default=None)
 
 
-def _file_cache(group: Path, kind: str) -> int:
+def _file_cache(group: str, kind: str) -> int:
     # A cgroup counts its file cache as used, and the kernel drops it when memory is needed. A loader that reads files
     # fills the group with it.
     names = (f"{kind}inactive_file", f"{kind}active_file")
-    lines = map(str.split, (group / "memory.stat").read_text().splitlines())
+    lines = map(str.split, read_text(f"{group}/memory.stat").splitlines())
     return sum(int(line[1]) for line in lines if line[0] in names)
 
 
-def cgroups(root: Path, controller: str) -> Iterator[Path]:
+def cgroups(root: str, controller: str) -> Iterator[str]:
     """The folders of this process's groups and of all groups above them: any of them may set the limit."""
-    mounted = root / "sys/fs/cgroup"
+    mounted = f"{root}/sys/fs/cgroup"
     with contextlib.suppress(OSError, ValueError):
-        for line in (root / "proc/self/cgroup").read_text().splitlines():
+        for line in read_text(f"{root}/proc/self/cgroup").splitlines():
             _, controllers, path = line.split(":", 2)
             if controllers and controller not in controllers.split(","):
                 continue
-            for top in (mounted, mounted / "unified") if not controllers else (mounted / controller,):
-                group = top / path.strip("/")
+            names = [name for name in path.split("/") if name]
+            for top in (mounted, f"{mounted}/unified") if not controllers else (f"{mounted}/{controller}",):
                 # In a container the path may be the host's and not exist; its own group is the top folder then.
-                yield from (level for level in (group, *group.parents) if level.is_relative_to(top))
+                yield from ("/".join((top, *names[:count])) for count in range(len(names), -1, -1))
+
+
+def read_text(path: str) -> str:
+    """What a file says. Without `pathlib`, whose import takes a worker as long as a dozen files of ours."""
+    with open(path) as file:
+        return file.read()

@@ -58,7 +58,7 @@ class Pace:
 
     >>> pace = Pace(workers=2, task_rows=None)
     >>> pace.rows(256), pace.tasks_ahead()
-    (128, 2)
+    (64, 2)
     >>> pace.saw(rows=100, seconds=0.1)
     >>> pace.rows(256)
     16
@@ -138,7 +138,8 @@ class Pace:
             return self._task_rows
         crew = self._crew
         if crew.task_rows is None:
-            return -(-batch // max(crew.workers, 1))
+            # Two tasks of each worker, which it has at once, are the first batch: what joins them waits for no other.
+            return -(-batch // (2 * crew.workers if crew.workers > 1 else 1))
         return crew.task_rows if crew.workers else max(batch, crew.task_rows)
 
     def tasks_ahead(self) -> int:

@@ -69,7 +69,7 @@ def test_a_task_that_nobody_did_says_nothing_of_the_time():
     """As where its worker died: else the next ones would have millions of rows, or a fifth more than is right."""
     pace = Pace(workers=2, task_rows=None)
     pace.saw(rows=8, seconds=0.0)
-    assert pace.rows(256) == 128
+    assert pace.rows(256) == 64
     pace.saw(rows=100, seconds=0.1)
     pace.saw(rows=8, seconds=0.0)
     assert pace.rows(256) == 16
@@ -81,9 +81,11 @@ def test_a_fixed_number_of_rows_stays():
     assert pace.rows(256) == 7
 
 
-def test_before_anything_is_known_a_batch_is_shared_by_all_workers():
-    """The first batch comes as early as can be."""
-    assert [Pace(workers=workers, task_rows=None).rows(256) for workers in (1, 2, 3)] == [256, 128, 86]
+def test_before_anything_is_known_a_batch_is_all_that_the_workers_have():
+    """The first batch comes as early as can be: no worker has a row of the next one before its rows are joined."""
+    paces = [Pace(workers=workers, task_rows=None) for workers in (1, 2, 3)]
+    assert [pace.rows(256) for pace in paces] == [256, 64, 43]
+    assert [pace.rows_ahead(256) for pace in paces[1:]] == [256, 258]
 
 
 def test_the_trainer_alone_makes_whole_batches_and_more_of_cheap_rows():

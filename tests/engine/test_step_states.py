@@ -208,10 +208,12 @@ def test_rows_that_have_no_place_are_read_by_the_worker_that_makes_their_batch(l
     def done(task, result):
         world.outputs.arrived(task.id, None, uses=scheduler.done(task, result))
 
-    first = [scheduler.next_task(), scheduler.next_task()]
-    assert [target.rows for task in first for target in task.targets] == [4, 4]  # the first batch comes early
+    first = [scheduler.next_task() for _ in range(4)]
+    assert [target.rows for task in first for target in task.targets] == [
+        2
+    ] * 4  # the first batch comes early
     for task in first:
-        done(task, rows_read(RowsPart(4), seconds=4 * TASK_SECONDS / 6))
+        done(task, rows_read(RowsPart(2), seconds=2 * TASK_SECONDS / 6))
     gathering = scheduler.next_task()
     assert isinstance(gathering, MakeBatch)
     done(gathering, batch_made(layout=layout))
@@ -227,7 +229,7 @@ def test_workers_make_batches_of_their_own_where_none_waits_for_one(workers, bat
     def done(task, result):
         world.outputs.arrived(task.id, None, uses=scheduler.done(task, result))
 
-    first = [scheduler.next_task() for _ in range(-(-batch // -(-batch // workers)))]
+    first = [scheduler.next_task() for _ in range(-(-batch // -(-batch // (2 * workers))))]
     for task in first:
         rows = len(task.indices)
         done(task, rows_read(RowsPart(rows), seconds=rows * work / batch))

@@ -15,7 +15,7 @@ NEVER = {
     "_storage", "cli", "formats", "interop", "offline",
     "samplers", "testing",
 }  # fmt: skip
-DEAR = {"numpy.random", "pathlib"}  # whose import takes long, and that a worker needs only for some operations
+DEAR = {"numpy.random", "pathlib"}  # their imports take long, and only some operations need them
 MOST = 84  # files of the package that every worker of every run imports: more has a reason
 
 
@@ -78,7 +78,7 @@ def test_a_source_of_files_brings_what_reads_them(tmp_path: Any):
     """What finds files, scans them and makes an index is the process's that opens the source."""
     lk.write([b"a", b"b"], tmp_path / "a.tar", format="tar")
     lk.write([b"a", b"b"], tmp_path / "a.array_record", format="array_record")
-    finding = {"loaderkit.formats._index.find", "loaderkit.formats._index.build", "loaderkit.formats.built_in"}
+    finding = {f"loaderkit.formats.{name}" for name in ("_index.find", "_index.build", "built_in")}
     of_array_record, of_tar = (
         modules_of_a_worker(lk.open(tmp_path / name), Look()) for name in ("a.array_record", "a.tar")
     )

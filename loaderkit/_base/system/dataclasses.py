@@ -33,7 +33,7 @@ else:
         def make(cls):
             # Below a frozen class only the standard library may freeze another.
             below = any(map(dataclasses.is_dataclass, cls.__mro__[1:]))
-            cls.__doc__ = cls.__doc__ or cls.__name__  # else its signature, for which `inspect` compiles expressions
+            cls.__doc__ = cls.__doc__ or cls.__name__  # else its signature, which `inspect` makes slowly
             made = dataclasses.dataclass(frozen=below and frozen, **options)(cls)
             for name, method in methods.items():
                 if vars(cls).get(name) is None:  # Python's own __hash__ beside an __eq__ is None, too

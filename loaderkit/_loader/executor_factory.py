@@ -9,6 +9,7 @@ import numpy as np
 
 from loaderkit._base.system.file_identity import Files
 from loaderkit._base.system.heap import keep_freed_memory
+from loaderkit._base.system.module_import import module_of_program
 from loaderkit._base.system.resources import available_memory
 from loaderkit._engine.worker_tuner import WorkerTuner
 from loaderkit._runtime.executors.executor import Executor
@@ -218,6 +219,8 @@ class LoaderExecutorFactory:
     def start(self) -> None:
         """Starts processes for the workers of the next executor, without a program."""
         settings = self._settings
+        if module_of_program() is not None:
+            return  # a worker imports a module that starts them: no loader of its own will have them
         if settings.worker_count and settings.worker_kind == "process" and self._bare is None:
             tuner = WorkerTuner(settings.worker_count)
             self._bare = BareProcesses(

@@ -1,10 +1,13 @@
 """The feeder's process: what its threads do."""
 
+import builtins
+import importlib
 import socket
 
 import numpy as np
 import pytest
 
+from loaderkit._base.system.module_import import unpickling_program
 from loaderkit._runtime.feeder import main
 from loaderkit._runtime.feeder.coming_chunks import ComingChunks
 from loaderkit._runtime.feeder.feeder import _Link
@@ -108,3 +111,14 @@ def test_records_are_read_without_their_chunks_until_it_is_ahead():
     with pytest.raises(SystemExit):
         process.fetch()
     assert allowed == [0]
+
+
+def test_a_module_that_a_process_of_a_loader_imports_gets_no_feeder(tmp_path, monkeypatch):
+    """The feeder would import it too, and have a feeder as well, and so on without end; it reads without one."""
+    (tmp_path / "with_feeder.py").write_text("link.begin([], None, 1, [])\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    link = _Link(None)  # a feed that is asked for nothing
+    monkeypatch.setattr(builtins, "link", link, raising=False)
+    with unpickling_program():
+        importlib.import_module("with_feeder")
+    assert (link._begun, link._thread) == (0, None)

@@ -1,6 +1,7 @@
 """How a worker process starts, whatever lies in the folders around it; and what can't start any."""
 
 import importlib
+import itertools
 import multiprocessing.spawn
 import os
 import shutil
@@ -139,6 +140,60 @@ def test_a_script_that_an_operation_runs_again_starts_no_workers(monkeypatch):
         monkeypatch.setenv("LOADERKIT_WORKER", "1")
     with pytest.raises(lk.WorkerError, match="if __name__ == '__main__'"):
         iter(numbers(4, **ONE))
+
+
+AT_IMPORT = """
+import loaderkit as lk
+
+with open({log!r}, "a+") as log:
+    print(file=log)
+    assert log.tell() < 9, "ever more processes"
+
+def same(x):
+    return x
+
+loader = lk.DataLoader(data_source=range(4), sampler=lk.IndexSampler(4, num_epochs=1), operations=[same], **{options})
+{begin}
+"""
+
+
+@pytest.fixture
+def at_import(tmp_path, monkeypatch):
+    """Imports a module with a loader and a line behind it; gives the module and how many processes have imported it."""
+
+    def imported(begin, **options):
+        log, name = tmp_path / "log", f"at_import_{next(numbered)}"
+        (tmp_path / f"{name}.py").write_text(AT_IMPORT.format(log=str(log), options=options, begin=begin))
+        names.append(name)
+        return importlib.import_module(name), lambda: len(log.read_text())
+
+    names, numbered = [], itertools.count()
+    monkeypatch.syspath_prepend(tmp_path)
+    yield imported
+    for name in names:
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize("begin", ["elements = [*loader]", "it = iter(loader)\nit.start_prefetch()"])
+def test_a_module_that_starts_workers_when_it_is_imported_is_named(at_import, tmp_path, begin):
+    """The workers import it for its operations, and would start workers as well, and so on without end."""
+    with pytest.raises(lk.WorkerError, match=r"module 'at_import_0' starts .* into a function"):
+        next(at_import(begin, **ONE)[0].it)
+    assert len((tmp_path / "log").read_text()) == 2
+
+
+def test_a_module_that_starts_nothing_in_a_worker_may_be_imported_there(at_import):
+    """Threads, an iterator that isn't used, and processes that wait for a program are no program that starts others."""
+    for begin, options in [
+        ("elements = [*loader]", {**ONE, "worker_kind": "thread"}),
+        ("it = iter(loader)", ONE),
+        ("loader.start()", ONE),
+    ]:
+        module, imports = at_import(begin, **options)
+        with lk.load(range(4), num_epochs=1, operations=[module.same], **ONE) as loader:
+            assert [*loader] == [0, 1, 2, 3]
+        module.loader.close()
+    assert imports() == 6
 
 
 # --- modules that only the trainer has --------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from loaderkit._engine.supervisor import (
     WorkerLost,
     WorkerSnapshot,
 )
+from loaderkit._runtime.start.launch import check_import
 from loaderkit.errors import WorkerError
 
 from .worker import Shared, Worker
@@ -52,6 +53,8 @@ def start_pump(pool: "WorkerPool") -> None:
     Whatever the system may refuse is asked for here, where the error reaches a caller and no stream waits yet.
     """
     state = pool.state
+    if state.kind.waits_on_descriptors:
+        check_import()
     with naming_limits("the selector of the loader's pump"), above_standard():
         selector = selectors.DefaultSelector()
         try:

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from loaderkit._base.notes import text_of
+from loaderkit._base.system.module_import import module_of_program
 from loaderkit._runtime.start.launch import launched
 from loaderkit._runtime.start.preparation import Preparation
 from loaderkit._runtime.transport import wire
@@ -114,8 +115,8 @@ class _Link:
     def begin(
         self, feeds: Sequence[Any], next_uses: NextUses | None, records: int, counts: list[int]
     ) -> None:
-        if self._stopping or os.getpid() != self._trainer:
-            return
+        if self._stopping or os.getpid() != self._trainer or module_of_program() is not None:
+            return  # as for such a module a feeder would have a feeder, and so on without end
         self._feed.allow_direct_reads(self._feed.nbytes // _DIRECT_PART)
         runs = self._thread is not None and self._thread.is_alive()
         try:

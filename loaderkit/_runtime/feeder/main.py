@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from loaderkit._base.system.dataclasses import dataclass
+from loaderkit._base.system.module_import import unpickling_program
 from loaderkit._runtime.transport import wire
 from loaderkit._storage.cache.chunk_feed import ChunkFeed
 from loaderkit._storage.cache.joint_feed import JointChunkFeed
@@ -79,10 +80,12 @@ class FeederProcess:
         if kind == wire.PREPARE:
             pickle.loads(body).apply()
         elif kind == FEED:
-            self._feed = pickle.loads(body)
+            with unpickling_program():
+                self._feed = pickle.loads(body)
             self._feed.evict_by(self._next_use)
         elif kind == BEGIN:
-            beginning: Beginning = pickle.loads(body)
+            with unpickling_program():
+                beginning: Beginning = pickle.loads(body)
             assert self._feed is not None
             self._number, self._starting = beginning.number, True
             self._coming = ComingChunks(

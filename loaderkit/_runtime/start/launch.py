@@ -17,6 +17,7 @@ import cloudpickle
 import numpy as np
 
 from loaderkit._base.system.limits import above_standard, is_stream, naming_limits
+from loaderkit._base.system.module_import import module_of_program
 from loaderkit._base.system.platform import IN_WORKER, dying_with_parent_thread, worker_environment
 from loaderkit.errors import WorkerError
 
@@ -66,6 +67,17 @@ def check_start() -> None:
             "an operation started a process with multiprocessing's 'spawn' or 'forkserver', which runs the script "
             "again, and the script starts workers, in which the operation would do the same without end. Put the "
             "script's statements under: if __name__ == '__main__':"
+        )
+
+
+def check_import() -> None:
+    """Raises WorkerError where this process, one of a loader, imports a module that starts worker processes."""
+    module = module_of_program()
+    if module is not None:
+        raise WorkerError(
+            f"the import of module {module!r} starts worker processes, and such a process imports it as well: it would "
+            f"start more, and these more, without end. Put what starts them in {module!r} into a function, or under: "
+            "if __name__ == '__main__':"
         )
 
 

@@ -28,6 +28,7 @@ from loaderkit._base.notes import annotate, text_of
 from loaderkit._base.system.file_identity import check_files
 from loaderkit._base.system.heap import keep_freed_memory
 from loaderkit._base.system.limits import is_of_limits, with_limits
+from loaderkit._base.system.module_import import unpickling_program
 from loaderkit._base.system.numerics import numerics
 from loaderkit._base.system.platform import open_process
 from loaderkit._base.system.shared_memory import receiving
@@ -254,7 +255,7 @@ class _Worker:
 
     def _set_up(self, body: bytes) -> None:
         try:
-            with receiving(self._descriptors):
+            with receiving(self._descriptors), unpickling_program():
                 program: Program = pickle.loads(body)
             check_files(program.files)
             program.arithmetic.apply()  # imports may have changed it

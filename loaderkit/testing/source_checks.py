@@ -1,7 +1,7 @@
 """Whether a data source keeps what loaderkit relies on: single reads, and reads in other threads and processes."""
 
-from collections.abc import Collection
-from functools import partial
+from collections.abc import Callable, Collection
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,8 @@ def check_source(
     """Reads some records in several ways and asks for all else that a source may offer: each answer must be the same.
 
     Args:
-        source: what is to be a DataLoader's data_source. TypeError for what can't be one, such as a path.
+        source: what is to be a DataLoader's data_source, or a function that makes it: then one that another process
+            makes is compared as well. TypeError for what can't be a source, such as a path.
         records: how many to read, at least 2: the first, the last and others, the same ones in each call.
         skip: names of checks to leave out, such as "threads" for a source that no threads share.
         progress: whether a line on stderr says how far it is; None where that is a terminal.
@@ -56,8 +57,11 @@ def check_source(
     """
     if isinstance(source, str | bytes):
         refuse_text(source)
+    make = None
+    if callable(source) and not isinstance(source, type) and not hasattr(source, "__getitem__"):
+        make, source = source, source()
     source = require_methods(source, argument="source")
-    samples = SourceSamples(source, at_least("records", records, 2))
+    samples = SourceSamples(source, at_least("records", records, 2), make)
     checks = [*_READ_CHECKS, *METHOD_CHECKS, *_COPY_CHECKS]
     return run_checks(checks, samples, name="check_source", skip=skip, progress=progress)
 
@@ -227,8 +231,8 @@ def _closing(samples: SourceSamples) -> None:
 def _another_process(samples: SourceSamples) -> None:
     """a worker process reads the same records and fingerprint
 
-    A record must not depend on the process: no hash() of a str, no order of a set, no id(), no os.getpid(), no
-    environment that only the trainer has.
+    A record must not depend on the process: no hash() of a str, no order of a set (sort it), no id(), no os.getpid(),
+    no environment that only the trainer has.
     """
     keys = samples.keys[::-1]
     assert samples.copy is not None  # or the check is skipped
@@ -239,10 +243,29 @@ def _another_process(samples: SourceSamples) -> None:
         except Exception as error:
             raise Skip(f"record_key {key} can't be sent back to be compared ({text_of(error)})") from error
         expected.append(snapshot_of(record))
-    *records, said = in_another_process(partial(_read_there, samples.source, keys), len(keys) + 1)
-    for key, before, record in zip(keys, expected, records, strict=True):
-        expect_same(before, snapshot_of(record), f"record_key {key}", "in a worker process")
-    samples.compare_fingerprint(said["fingerprint"], "in a worker process", of_copy=True)
+    jobs: dict[str, Any] = {"in a worker process": partial(_read_there, samples.source, keys)}
+    if samples.make is not None:
+        jobs["of a source that another process made"] = partial(_read_made, _Made(samples.make), keys)
+    for when, job in jobs.items():
+        *records, said = in_another_process(job, len(keys) + 1)
+        for key, before, record in zip(keys, expected, records, strict=True):
+            expect_same(before, snapshot_of(record), f"record_key {key}", when)
+        samples.compare_fingerprint(said["fingerprint"], when, of_copy=True)
+
+
+class _Made:
+    """A source that is made where it is first asked for."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+
+    @cached_property
+    def source(self) -> Any:
+        return require_methods(self._make(), argument="source")
+
+
+def _read_made(made: _Made, keys: list[int], place: int) -> Any:
+    return _read_there(made.source, keys, place)
 
 
 def _read_there(source: Any, keys: list[int], place: int) -> Any:

@@ -23,14 +23,16 @@ class SourceSamples:
     Args:
         source: any data source.
         records: how many to look at, at least 2: the first, the last and others.
+        make: makes the source again; None where that isn't known.
 
     >>> samples = SourceSamples("abc", 2)
     >>> samples.keys, samples.expected[2].leaves
     ([0, 2], ('c',))
     """
 
-    def __init__(self, source: Any, records: int) -> None:
+    def __init__(self, source: Any, records: int, make: Callable[[], Any] | None = None) -> None:
         self.source = source
+        self.make = make
         self._records = records
         self.pickled_bytes: int | None = None
         self.fingerprint: Any = None

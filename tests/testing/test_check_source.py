@@ -289,6 +289,13 @@ def of_the_environment() -> Any:
     return OfTheEnvironment([1, 2, 3])
 
 
+def made_in_another_order() -> Any:
+    def make() -> list[int]:
+        return [2, 1, 0] if "LOADERKIT_WORKER" in os.environ else [0, 1, 2]
+
+    return make
+
+
 class Grows(Good):
     more = 0
 
@@ -346,6 +353,7 @@ BROKEN: list[tuple[str, Callable[[], Any], str]] = [
         of_the_environment,
         "{'kind': 'declared', 'worker': False} in a worker process, got ",
     ),
+    ("another process", made_in_another_order, "of a source that another process made, got "),
     ("unchanged by reading", Grows, "expected 40 records after all these reads, got 41"),
 ]
 
@@ -402,6 +410,18 @@ def test_an_empty_source_is_a_source():
     assert reasons["records"] == reasons["another process"] == "the source has no records"
     one = check_source([7], skip=["another process"])
     assert dict(one.skipped)["kept records"] == "the source has only one record"
+
+
+def test_a_function_may_make_the_source():
+    """It makes the source here, too, and what it makes keeps all rules."""
+    made = []
+
+    def make() -> Good:
+        made.append(1)
+        return Good()
+
+    assert "another process" in [name for name, _ in check_source(make).passed]
+    assert made == [1]  # the other process has a list of its own
 
 
 class Unsendable:

@@ -18,7 +18,14 @@ from loaderkit._engine.stats.counters import (
 from loaderkit._engine.stats.stats import Stats
 from loaderkit._loader.executor_factory import program_of
 from loaderkit._loader.inspect.analysis import Limit, advice_of, is_bottleneck, limit_of, rate_at
-from loaderkit._loader.inspect.conclusion import Experiments, Measured, limit_of_alone
+from loaderkit._loader.inspect.conclusion import (
+    Experiments,
+    Measured,
+    advice_from,
+    changes_of,
+    limit_from,
+    limit_of_alone,
+)
 from loaderkit._loader.inspect.experiments import records_of_element
 from loaderkit._loader.inspect.explain import explain_run
 from loaderkit._loader.inspect.tokenising import tokenising_notes
@@ -41,7 +48,9 @@ class SlowReads:
         return key
 
 
-def stats_of(*, waiting=0.6, busy=1.0, cpu=1.0, read=0.1, op=0.8, workers=2, blocked=None, exposed=None):
+def stats_of(
+    *, waiting=0.6, busy=1.0, cpu=1.0, read=0.1, op=0.8, workers=2, blocked=None, exposed=None, elements=100
+):
     """A run of ten seconds and 1,000 records."""
     working = int(10 * S * busy)
     each = tuple(
@@ -60,7 +69,7 @@ def stats_of(*, waiting=0.6, busy=1.0, cpu=1.0, read=0.1, op=0.8, workers=2, blo
     trainer = TrainerCounters(
         elapsed=10 * S,
         waiting=int(waiting * 10 * S),
-        elements=100,
+        elements=elements,
         blocked_calls=60 if blocked is None else blocked,
     )
     return Stats(trainer, PoolCounters(each), exposed=exposed)
@@ -91,12 +100,35 @@ def test_the_limit_follows_from_the_counters(stats, kind, named):
         ("workers", "on CPU", 2, "a cheaper Decode, or more processors"),
         ("workers", "waiting", 2, "worker_count=4"),
         ("calling thread", "on CPU", 3, "worker_count=3"),
+        ("calling thread", "waiting", 2, "worker_count=2"),
         ("trainer", "", 2, ""),
     ],
 )
 def test_no_more_workers_are_advised_than_can_compute_at_once(kind, how, processors, advice):
     limit = Limit(kind, f"Decode {how} (80% of a record's 1 ms)", "Decode")
     assert advice_of(limit, workers=2, processors=processors, threads=0) == advice
+
+
+@pytest.mark.parametrize("kind", ["reads", "calling thread"])
+def test_reads_that_wait_are_advised_threads_with_workers_and_without(kind):
+    """Up to as many as are advised at all; then, and where reads compute, more workers."""
+
+    def advice(how, threads):
+        limit = Limit(kind, f"read {how} (99% of a record's 20 ms)", "read")
+        return advice_of(limit, workers=0, processors=2, threads=threads)
+
+    assert advice("waiting", 0) == "read_options=lk.ReadOptions(num_threads=8)"
+    assert advice("waiting", 8) == "read_options=lk.ReadOptions(num_threads=16)"
+    assert advice("waiting", 64) == advice("on CPU", 0) == "worker_count=2"
+
+
+def test_few_elements_are_too_few_for_advice():
+    """However many more the next experiment made."""
+    few = Measured(1.0, stats_of(workers=0, elements=1))
+    made = Experiments(0, 2, 0, {0: few, 1: Measured(4.0, stats_of(workers=1))}, few)
+    limit = limit_from(made)
+    assert limit.what == "1 element handed out, too few to tell"
+    assert advice_from(made, limit, changes_of(made)) == "a larger seconds"
 
 
 def test_nothing_is_claimed_of_a_device_without_watch():
@@ -200,12 +232,12 @@ def test_reads_from_a_server_are_told_in_round_trips(source, said):
 @pytest.mark.usefixtures("real_clocks")
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("source", "operations", "part"),
-    [(range(10_000), [sleep_4ms], "operations[0] Map(sleep_4ms)"), (SlowReads(), [], "read")],
+    ("source", "operations", "part", "workers"),
+    [(range(10_000), [sleep_4ms], "operations[0] Map(sleep_4ms)", 1), (SlowReads(), [], "read", 0)],
 )
-def test_experiments_find_what_waits_and_measure_the_gain(source, operations, part):
+def test_experiments_find_what_waits_and_measure_the_gain(source, operations, part, workers):
     """Work that sleeps gains by workers on any machine, however busy."""
-    with lk.load(source, operations=operations, batch_size=4, worker_count=1) as loader:
+    with lk.load(source, operations=operations, batch_size=4, worker_count=workers) as loader:
         said = loader.explain(lambda batch: None, seconds=5)
         assert loader.stats().pool.all.records == 0  # its own workers did nothing
     assert said.bottleneck is True

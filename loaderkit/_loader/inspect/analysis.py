@@ -7,7 +7,7 @@ more than its demand. The smallest of these is the limit.
 
 from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._engine.stats.stats import Stats
-from loaderkit._engine.stats.text import duration, percent
+from loaderkit._engine.stats.text import counted, duration, percent
 
 # Of the trainer's time: a gain below it can't be told from noise.
 ENOUGH = 0.03
@@ -92,7 +92,7 @@ def limit_of(stats: Stats, *, processors: int, threads: int) -> Limit:
     if not parts or stats.busy is None:
         return Limit("unknown", "nothing was made yet")
     if stats.steps is not None and stats.steps < FEWEST_STEPS:
-        return Limit("unknown", f"{stats.steps} elements were handed out, too few to tell")
+        return Limit("unknown", f"{counted(stats.steps, 'element')} handed out, too few to tell")
     part = max(parts, key=lambda name: parts[name])
     of_record = f"({percent(share_of(stats, part))} of a record's {duration(stats.seconds_per_record)})"
     where = f"{part} {'on CPU' if is_on_cpu(stats) else 'waiting'} {of_record}"
@@ -155,8 +155,22 @@ def _kind_of_workers(stats: Stats, busy: float, processors: int) -> str:
     return "workers" if busy >= _BUSY or waits else "operation"
 
 
+def more_reads(limit: Limit, threads: int) -> int | None:
+    """How many reading threads of a worker to try; None where no more of them lift the limit.
+
+    >>> more_reads(Limit("reads", "read waiting", "read"), 8), more_reads(Limit("trainer", "", "read"), 8)
+    (16, None)
+    """
+    waits = limit.kind == "reads" or (limit.kind == "calling thread" and limit.part == "read")
+    if not waits or "read on CPU" in limit.what or threads >= MOST_READS:
+        return None
+    return reads_to_try(threads)
+
+
 def advice_of(limit: Limit, *, workers: int, processors: int, threads: int) -> str:
     """What to try first, as it is written; "" where there is nothing to do."""
+    if (reads := more_reads(limit, threads)) is not None:
+        return f"read_options=lk.ReadOptions(num_threads={reads})"
     match limit.kind:
         case "calling thread":
             return f"worker_count={max(1, processors)}"
@@ -172,9 +186,7 @@ def advice_of(limit: Limit, *, workers: int, processors: int, threads: int) -> s
         case "interpreter lock":
             return 'worker_kind="process"'
         case "reads":
-            if threads >= MOST_READS or limit.what.startswith("read on CPU"):
-                return f"worker_count={2 * max(workers, 1)}"
-            return f"read_options=lk.ReadOptions(num_threads={reads_to_try(threads)})"
+            return f"worker_count={2 * max(workers, 1)}"
         case "memory":
             return "a larger max_memory, or fewer batches held"
         case "bursts":

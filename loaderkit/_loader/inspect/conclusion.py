@@ -139,6 +139,8 @@ def advice_from(made: Experiments, limit: Limit, changes: list[Change]) -> str:
     """What to try: the cheapest of the measured changes that gain about as much as the best."""
     if is_limiting(made) is False:
         return ""
+    if limit.kind == "unknown":  # so few elements tell no gain either
+        return "a larger seconds"
     measured = [change for change in changes if change.known == "measured"]
     if not measured:
         advice = advice_of(limit, workers=made.workers, processors=made.processors, threads=made.threads)

@@ -15,7 +15,7 @@ from loaderkit._runtime.worker.program import Program
 from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit._source.optional import advised_calls
 
-from .analysis import ENOUGH, MOST_READS, Limit, advice_of, is_bottleneck, limit_of, reads_to_try
+from .analysis import ENOUGH, Limit, advice_of, is_bottleneck, limit_of, more_reads, reads_to_try
 from .conclusion import MOST_WORKERS, Experiments, advice_from, changes_of, is_limiting, limit_from, together
 from .experiments import OpenReader, measure, reads_alone, records_of_element, time_step
 from .explanation import Explanation
@@ -159,11 +159,10 @@ def explain_loader(
 def _settings_for(limit: Limit, settings: "LoaderSettings", threads: int) -> list[tuple[str, dict[str, Any]]]:
     """Settings other than the number of workers that may lift a limit: as they are written, and as fields."""
     workers = settings.worker_count
+    if (reads := more_reads(limit, threads)) is not None:
+        options = dataclasses.replace(settings.read_options, num_threads=reads)
+        return [(f"read_options=lk.ReadOptions(num_threads={reads})", {"read_options": options})]
     match limit.kind:
-        case "reads" if threads < MOST_READS and not limit.what.startswith("read on CPU"):
-            count = reads_to_try(threads)
-            options = dataclasses.replace(settings.read_options, num_threads=count)
-            return [(f"read_options=lk.ReadOptions(num_threads={count})", {"read_options": options})]
         case "bursts" if settings.prefetch:
             ahead = 4 * settings.prefetch
             return [(f"prefetch_batches={ahead}", {"prefetch": ahead})]

@@ -87,8 +87,8 @@ class Reference:
             bases = [self.shown[base.path] for base in target.resolved_bases if base.path in self.shown]
             members = ["Base: " + ", ".join(f"{{py:class}}`{path}`" for path in bases)] * bool(bases)
             members += [self._member(each) for each in self._members(target)]
-        since = f"Since {name.since or '[Unreleased](../changelog.md#unreleased)'}."
-        text = "\n\n".join([self._text(target), since, *members])
+        since = [f"Since {name.since}."] * (name.since is not None)
+        text = "\n\n".join([self._text(target), *since, *members])
         canonical = [f":canonical: {path}" for path in name.others[:1]]
         return _directive(kind, name.shown + signature, canonical, text, ticks="``````")
 

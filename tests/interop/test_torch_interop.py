@@ -266,7 +266,7 @@ def test_the_blocks_of_the_page_for_users_of_pytorch_run():
     """Those that need torch; the others run with all documents."""
     page = (Path(__file__).parents[2] / "docs/moving-from-pytorch.md").read_text()
     records = [{"x": np.float32(k)} for k in range(1000)]
-    names = {"torch": torch, "lk": lk, "dataset": records, "loader": lk.load(records, batch_size=32)}
+    names = {"lk": lk, "dataset": records, "loader": lk.load(records, batch_size=32)}
     found = re.findall(r"^```pytorch\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     assert len(found) == 2
     for code in found:

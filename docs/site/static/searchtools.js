@@ -18,15 +18,31 @@ const Search = {
     return found;
   },
 
+  // The word on most pages that a misspelled one differs from by one letter, or by two that changed places.
+  meant(word) {
+    const { terms } = Search.index;
+    const near = (other) => {
+      let same = 0;
+      while (same < word.length && word[same] === other[same]) same++;
+      const [a, b] = [word.slice(same), other.slice(same)];
+      const swapped = a.length > 1 && a[1] + a[0] + a.slice(2) === b;
+      return a.slice(1) === b || a === b.slice(1) || a.slice(1) === b.slice(1) || swapped;
+    };
+    const pages = (other) => terms[other][0].length;
+    if (word.length < 4) return undefined;
+    return Object.keys(terms).filter(near).sort((a, b) => pages(b) - pages(a))[0];
+  },
+
   // The best page first, each with its best section: {url, title, section}.
   rank(query) {
     const { pages, sections, terms } = Search.index;
     const ofPage = new Map();
     const ofSection = new Map();
     const add = (scores, place, score) => scores.set(place, (scores.get(place) || 0) + score);
-    const said = query.split(/\s+/).filter((word) => !stopwords.has(word.toLowerCase()));
-    for (const word of new Set(Search.words(said.join(" ") || query))) {
-      const [inPages, inSections] = Object.hasOwn(terms, word) ? terms[word] : [[], []];
+    const asked = query.replace(/\b(migrat|port(?=ing|ed))\w*/gi, "moving"); // as the titles of these pages say
+    const said = asked.split(/\s+/).filter((word) => !stopwords.has(word.toLowerCase()));
+    for (const word of new Set(Search.words(said.join(" ") || asked))) {
+      const [inPages, inSections] = terms[Object.hasOwn(terms, word) ? word : Search.meant(word)] || [[], []];
       for (const [page, score] of inPages) add(ofPage, page, score);
       for (const [section, score] of inSections) add(ofSection, section, score);
     }

@@ -43,6 +43,11 @@ class BlockFolders:
         self._staged: tuple[int, Any] = (0, None)
         self.known = self.present()
 
+    @property
+    def shown(self) -> str | dict[str, str]:
+        """The folders as `exclude=` takes them."""
+        return self._folders.get("", self._folders)
+
     def present(self) -> Lists:
         """The lists that are there now, by name: their digests, ascending."""
         found: dict[str, tuple[str, ...]] = {}
@@ -163,7 +168,10 @@ def block_folders_of(given: Any, sampler: Sampler, source: Any) -> BlockFolders 
             expected = "the path alone, as there is one source" if "" in samplers else names
             raise ValueError(f"exclude: expected {expected}, got {name!r:.80}")
         if not isinstance(folder, str | os.PathLike):
-            raise TypeError(f"exclude: expected the path of a folder of {_named(name)}, got {folder!r:.80}")
+            raise TypeError(
+                f"exclude: expected the path of a folder of {_named(name)}, got {folder!r:.80}; write "
+                "lk.offline.block_list(source, folder, keys=keys, reason=text), and give folder"
+            )
         if not os.path.isdir(folder):
             raise ValueError(
                 f"exclude: expected a folder that is there, got {os.fspath(folder)!r}; make it first, it may be empty"

@@ -125,6 +125,9 @@ class DataLoader(LineageMethods, Closing, Generic[T_co]):
     ([[1, 4], [9, 16], [25]], 3)
     """
 
+    # Why it is no data source; read by _source/tables.py.
+    instead_of_source = "expected a data source, got a DataLoader; give the source that it was made of"
+
     @refusing_foreign_arguments
     def __init__(
         self,
@@ -199,7 +202,7 @@ class DataLoader(LineageMethods, Closing, Generic[T_co]):
         if self._iterated and repeats_order(self._settings):
             warnings.warn(
                 "iterating again repeats the same shuffled order, for the loader covers one epoch; "
-                "use loader.epoch(e) for the order of epoch e, or num_epochs=None",
+                "use loader.epoch(e) for the order of epoch e, or num_epochs=None, in a chain .repeat()",
                 stacklevel=2,
             )
         self._iterated = True
@@ -452,9 +455,13 @@ class DataLoader(LineageMethods, Closing, Generic[T_co]):
         settings = self._settings
         operations = ", ".join(label_of(op) for op in settings.operations)
         workers = "'auto'" if settings.tuned else settings.worker_count
+        policy = settings.on_record_error
         return (
             f"DataLoader({type(settings.source).__qualname__} with {len(settings.source)} records, "
-            f"{settings.sampler!r}, [{operations}], worker_count={workers})"
+            f"{settings.sampler!r}, [{operations}], worker_count={workers}"
+            + ("" if settings.block_lists is None else f", exclude={settings.block_lists.shown!r}")
+            + ("" if policy == "raise" else f", on_record_error={policy!r}")
+            + ")"
             + ("" if settings.epoch is None else f".epoch({settings.epoch})")
         )
 

@@ -91,6 +91,11 @@ def _run(given: list[str]) -> int:
             words, line = new_words(said, given[place + 1 :], parsers[name])
             given = [*given[:place], *words]
             print(f"loaderkit: warning: {line}", file=sys.stderr)
+        actions = [*getattr(command, "ACTIONS", ())]
+        word = next((word for word in given[place + 1 :] if not word.startswith("-")), None)
+        if actions and word is not None and word not in actions:
+            line = f"loaderkit {name} {actions[0]} {word}"
+            parsers[name].error(f"expected one of {', '.join(actions)}, got {word!r}; write: {line}")
         parsed = parser.parse_args(given)
         parsed.arguments = behind
         out = Output(as_json=getattr(parsed, "json", False))

@@ -118,6 +118,7 @@ class IndexedDataSource(HasCard, Closing):
     ) -> None:
         from ._index.find import find_index  # a worker gets the index that was found
 
+        check_cache(cache)
         check_storage_options(storage_options)
         if parts is None:
             parts = file_parts(paths, storage_options=storage_options)
@@ -307,13 +308,23 @@ def cached_spans(index: "ChunkedIndex", ranges: RangeReader, cache: "Cache") -> 
         cache: TypeError where it isn't `lk.Cache`.
     """
     from loaderkit._storage.cache.cached_spans import CachedSpans
+
+    check_cache(cache)
+    return CachedSpans(index, ranges, cache)
+
+
+def check_cache(cache: object) -> None:
+    """Raises TypeError for another object than `lk.Cache` or None, before anything is read.
+
+    >>> check_cache(None)
+    """
+    if cache is None:
+        return
     from loaderkit._storage.cache.settings import Cache
 
-    given: object = cache  # of any type, whatever the annotation says
-    if not isinstance(given, Cache):
-        got = type(given).__name__
+    if not isinstance(cache, Cache):
+        got = type(cache).__name__
         raise TypeError(f'cache: expected lk.Cache, got {got}; write cache=lk.Cache(folder, limit="200GB")')
-    return CachedSpans(index, ranges, cache)
 
 
 def _selection_of(parts: Sequence[FilePart], names: Sequence[str], index: RecordIndex) -> _Selection | None:

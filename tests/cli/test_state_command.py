@@ -157,3 +157,9 @@ def test_a_state_of_an_orbax_checkpoint(loaderkit, tmp_path):
     (document,) = loaderkit("state", "show", tmp_path, "--json").documents
     assert document["step"] == 1
     assert json.dumps(document["versions"]).count("loaderkit") == 1
+
+
+def test_a_file_in_the_place_of_an_action(loaderkit, tmp_path):
+    """The line to write is in the error."""
+    ran = loaderkit("state", tmp_path / "a.json")
+    assert ran.status == 2 and f"write: loaderkit state show {tmp_path / 'a.json'};" in ran.err

@@ -256,13 +256,15 @@ def test_element_spec_that_cant_be():
         _ = loader_of(Running(), [fail]).element_spec
 
 
-def test_repr():
-    """The loader's repr says source, sampler, operations and workers."""
+def test_repr(tmp_path):
+    """The loader's repr says source, sampler, operations, workers, and which records it may leave out."""
     loader = loader_of(Running(2), [abs, lk.Batch(3)])
     assert repr(loader) == (
         "DataLoader(range with 6 records, IndexSampler(num_records=6, shard_options=None, shuffle=False, "
         "num_epochs=1, seed=1), [Map(abs), Batch(batch_size=3)], worker_count=2)"
     )
+    lossy = lk.load([1], exclude=tmp_path, on_record_error="skip")
+    assert repr(lossy).endswith(f", worker_count=0, exclude={str(tmp_path)!r}, on_record_error='skip')")
 
 
 def test_worker_count_none_takes_the_cpus_of_this_process():

@@ -21,7 +21,7 @@ from loaderkit.errors import FileChangedError
 from loaderkit.formats._index.check import shard_changed
 from loaderkit.formats._index.direct_spans import in_disk_order
 from loaderkit.formats._index.layout import torn
-from loaderkit.formats.indexed import IndexedDataSource
+from loaderkit.formats.indexed import IndexedDataSource, check_cache
 
 from .places import MemberPlaces, chosen, places_of
 from .record import TarRecord, keys_of_alike, parse_record, plain_keys
@@ -95,6 +95,7 @@ class TarDataSource(IndexedDataSource):
         decode: bool = True,
     ) -> None:
         true_or_false("decode", decode)
+        check_cache(cache)
         self._choices = None if fields is None else field_choices("fields", fields)
         named = file_parts(paths, storage_options=storage_options)
         parts = unpacked_parts(named, cache, storage_options)

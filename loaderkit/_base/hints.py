@@ -3,6 +3,7 @@
 A script that was written for them gets it in the error, instead of "unexpected keyword argument".
 """
 
+import inspect
 from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, Never, TypeVar, cast
@@ -12,6 +13,10 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 _SHARDS = "shard_options=lk.ShardOptions(shard_index, shard_count) of DataLoader, or lk.ShardByJaxProcess()"
 _SAMPLER = "lk.IndexSampler(num_records, shuffle=True, seed=0, num_epochs=None), passed as sampler="
 _ALWAYS_KEPT = "nothing: workers belong to the DataLoader and serve all its iterators until close()"
+_ARRAYS = 'lk.Dataset({"x": np.asarray(x)}), or lk.Dataset(records) of a list'
+_EXCLUDE = (
+    "lk.offline.block_list(source, folder, keys=keys, reason=text), then exclude=folder of lk.DataLoader"
+)
 _OPERATIONS = "operations=[...] of DataLoader or load"
 
 
@@ -43,8 +48,9 @@ KEYWORDS: Mapping[str, str] = _of_each(
         "drop_last drop_remainder": "lk.Batch(batch_size, drop_remainder=True)",
         "remainder": 'lk.Batch(batch_size, remainder="pad") among the operations',
         # Workers and buffers
-        "num_workers workers num_proc num_parallel_calls": "worker_count",
-        "multiprocessing_context mp_context": 'worker_kind="process" or "thread"',
+        "num_workers workers num_proc": "worker_count",
+        "num_parallel_calls": "worker_count=... of lk.DataLoader or lk.load",
+        "multiprocessing_context mp_context worker_type": 'worker_kind="process" or "thread"',
         "multiprocessing_options": "worker_count=... and prefetch_batches=...",
         "worker_init_fn": "lk.RandomMap, or lk.transforms.Seeded(fn): the record's seed, not the worker's",
         "persistent_workers": _ALWAYS_KEPT,
@@ -54,6 +60,7 @@ KEYWORDS: Mapping[str, str] = _of_each(
         "num_threads": "read_options=lk.ReadOptions(num_threads=...)",
         "pin_memory": "loaderkit.interop.torch.tensors(loader, pin_memory=True); jax.device_put takes numpy arrays",
         "pin_memory_device": "loaderkit.interop.torch.tensors(loader, pin_memory=True, device=...)",
+        "device": "lk.device_iterator(iter(loader), sharding), or loaderkit.interop.torch.tensors(loader, device=...)",
         "in_order": "nothing: batches always come in the order of the sampler",
         "enable_profiling": "nothing: any profiler can be attached at worker_count=0",
         "timeout": "nothing: a worker that dies is an error that names its records",
@@ -90,8 +97,35 @@ KEYWORDS: Mapping[str, str] = _of_each(
     }
 )
 
-# callable that takes all or most of its arguments by name -> how to write the call
+OPERATIONS = "Map MapWithIndex RandomMap Filter FlatMap Window Batch"
+_WORKERS = "worker_count=... of lk.DataLoader or lk.load; .loader(worker_count=...) of a chain"
+
+# callable -> keyword argument -> what to write instead, where that isn't what it is elsewhere
+OF_CALLABLE: Mapping[str, Mapping[str, str]] = {
+    name: _of_each(table)
+    for names, table in {
+        OPERATIONS: {
+            "num_parallel_calls deterministic num_workers workers worker_count num_proc": _WORKERS,
+        },
+        "plan_packing Pack": {
+            "max_length max_seq_length seq_length seq_len length_struct": "length, the tokens of a row, or {feature: "
+            "tokens}",
+            "num_packing_bins": "nothing: all documents of a block, or of a window of lk.Pack, are packed together",
+            "shuffle": "nothing: rows are shuffled as records are, by the sampler or .shuffle(seed=0); epochs=... of "
+            "lk.plan_packing plans each epoch anew",
+        },
+        "write": {"num_shards": "shards"},
+        "ReadOptions": {"num_workers worker_count": _WORKERS, "buffer_size": "prefetch_buffer_size"},
+    }.items()
+    for name in names.split()
+}
+
+# callable that takes all or most of its arguments by name, or another's by place -> how to write the call
 BY_NAME: Mapping[str, str] = {
+    "Dataset": "lk.Dataset(source).batch(2)",
+    "Dataset.loader": ".loader(worker_count=2); the size of a batch is .batch(2)",
+    "Cache": 'lk.Cache(folder, limit="200GB")',
+    "block_list": 'lk.offline.block_list(source, folder, keys=[3, 8], reason="unreadable")',
     "DataLoader": "DataLoader(data_source=source, sampler=lk.IndexSampler(...), operations=[...]), or "
     "lk.load(source, batch_size=32) for the most common loaders",
     "load": "load(source, batch_size=32); only the source may be passed by position",
@@ -144,6 +178,14 @@ ATTRIBUTES: Mapping[str, str] = _of_each(
         "DistributedSampler split_by_node split_dataset_by_node": "shard_options=lk.ShardOptions(rank, world_size) of "
         "lk.DataLoader, or lk.ShardByJaxProcess()",
         "get_worker_info": "nothing: which worker runs a record never shows in the data",
+        "utils": "lk itself, as in lk.DataLoader and lk.random_split",
+        "ImageFolder DatasetFolder": 'lk.FolderDataSource(folder), and lk.transforms.image.Decode(key="image")',
+        "Compose Sequential": "nothing: operations=[...] of DataLoader or load is such a list",
+        "CenterCrop ColorJitter GaussianBlur Normalize Pad RandAugment RandomAffine RandomCrop RandomErasing "
+        "RandomGrayscale RandomPerspective RandomResizedCrop Resize": "lk.transforms.image, which has it",
+        "prefetch_to_device": "lk.device_iterator(iter(loader), sharding)",
+        "save": "lk.CheckpointSave(it) of Orbax, or it.get_state()",
+        "restore": "lk.CheckpointRestore(it) of Orbax, or it.set_state(state)",
         # WebDataset's pipelines; its shuffle, decode and batched are methods there
         "WebDataset ShardListDataset": "lk.TarDataSource",
         "DataPipeline": "operations=[...] of lk.DataLoader",
@@ -171,7 +213,7 @@ ATTRIBUTES: Mapping[str, str] = _of_each(
         "interleave_datasets": "lk.mix({name: source}, weights={name: probability}, shuffle=True, seed=0)",
         "choose_from_datasets": "lk.mix({name: source}, pattern=[name, ...])",
         # tf.data's makers of data sets and file readers, and its constants
-        "from_tensor_slices from_tensors": "lk.Dataset(source), with any sequence or a dict of arrays",
+        "from_tensor_slices from_tensors from_dict": _ARRAYS,
         "from_generator": 'lk.write(records, "x.array_record"), then lk.open("x.array_record")',
         "list_files": 'lk.formats.FilesDataSource("*.jpg")',
         "AUTOTUNE": 'worker_count="auto" of lk.DataLoader or lk.load',
@@ -220,7 +262,11 @@ METHODS: Mapping[str, str] = _of_each(
         "dataset": "the data_source that was passed to it",
         "batch_size": "the Batch that was passed to it",
         "set_epoch": "loader.epoch(e)",
-        "num_workers": "the worker_count that was passed to it",
+        "num_workers worker_count": "the worker_count that was passed to it; describe() shows it",
+        "sampler data_source operations": "what was passed to it; describe() shows it",
+        "seek skip step": "it = iter(loader), which has it",
+        "get_next": "next(it)",
+        "exclude": _EXCLUDE,
         "shuffle map filter repeat batch": "lk.Dataset(source), which has these steps, and its .loader()",
         "take": "lk.DataLoader(num_steps=...), or itertools.islice(loader, n)",
         "reweigh reweight set_weights": "reweigh({name: weight}) of iter(loader)",
@@ -255,7 +301,8 @@ STEPS: Mapping[str, str] = _of_each(
         "mp_prefetch num_parallel_calls": ".loader(worker_count=...)",
         "to_iter_dataset as_numpy_iterator": ".loader(), or iter(ds)",
         "with_options options": "the arguments of .loader()",
-        "source from_source from_tensor_slices from_tensors from_dict from_list": "lk.Dataset(source)",
+        "from_tensor_slices from_tensors from_dict": _ARRAYS,
+        "source from_source from_list": "lk.Dataset(source)",
         "from_generator": 'lk.write(records, "x.array_record"), then lk.Dataset(lk.open("x.array_record"))',
         "list_files": 'lk.Dataset(lk.formats.FilesDataSource("*.jpg"))',
         "range": "lk.Dataset(range(n))",
@@ -271,7 +318,21 @@ STEPS: Mapping[str, str] = _of_each(
         "snapshot": ".cache(folder)",
         "ignore_errors": '.loader(on_record_error="skip")',
         "bucket_by_sequence_length": "lk.DataLoader with an lk.samplers.LengthBucketSampler and an lk.PadBatch",
-        "map_dict map_tuple rename rename_column remove_columns select_columns set_format": ".map(function)",
+        "map_dict map_tuple rename rename_column remove_columns select_columns set_format with_format with_transform "
+        "set_transform cast": ".map(function)",
+        "exclude": _EXCLUDE,
+        "reduce": "functools.reduce(function, ds)",
+        "sort": ".select(np.argsort(values)), of the values of all records",
+        "rebatch": ".batch(n) with the new size, in place of the first",
+        "group_by_window": ".window(size, function)",
+        "pipe": ".apply(operations)",
+        "unique": ".select(places), of np.unique(values, return_index=True)",
+        "column_names features": "element_spec of the chain",
+        "num_rows": "len(ds)",
+        "to_list": "list(ds)",
+        "to_pandas": "pandas.DataFrame(list(ds))",
+        "to_tf_dataset": "loaderkit.interop.tf.dataset(ds.loader())",
+        "iter": "iter(ds), of .batch(n) for batches",
         "decode": '.map(lk.decode.ByExtension("rgb8"))',
         "to_tuple": '.map(lk.AsTuple("jpg cls"))',
         "unbatch unbatched": ".flat_map(function)",
@@ -292,12 +353,12 @@ STEP_KEYWORDS: Mapping[str, str] = _of_each(
         "buffer_size": "nothing: a shuffle orders whole epochs; .shuffle(window=8) reads by chunks",
         "reshuffle_each_iteration reshuffle_each_epoch": "nothing: each epoch has an order of its own",
         "generator rng": "seed=0",
-        "shuffle": ".shuffle(seed=0) of the chain; a split is at random, with seed=0",
+        "shuffle": ".shuffle(seed=0); a split is at random, with seed=0",
         "seed": ".seed(0) of the chain, for all its steps that draw",
         "count": "num_epochs of .repeat(); .take() and .skip() take the number by position",
         "num_epochs epochs repeat": ".repeat(num_epochs) of the chain",
         "batch_size global_batch_size": "size, the first argument of .batch(): rows of all processes together",
-        "drop_last": ".batch(size, drop_remainder=True)",
+        "drop_last drop_remainder": ".batch(size, drop_remainder=True)",
         "collate_fn": ".batch(size, batch_fn=...), which takes the list of rows as collate_fn does",
         "cache": ".cache(folder) of the chain",
         "map_func func fn transform predicate": "function, the first argument of .map() and .filter()",
@@ -335,6 +396,7 @@ def refuse_foreign_keywords(callable_name: str, keywords: Mapping[str, Any]) -> 
     known = STEP_KEYWORDS if of_step else KEYWORDS
     if callable_name == "Dataset.loader":
         known = {**KEYWORDS, **STEP_KEYWORDS}
+    known = {**known, **OF_CALLABLE.get(callable_name, {})}
     complaints = [
         f"has no argument {name}" + (f"; write instead: {known[name]}" if name in known else "")
         for name in keywords
@@ -349,8 +411,8 @@ def refusing_foreign_arguments(function: _Function) -> _Function:
     misspelled argument.
 
     Args:
-        function: one without `*` and `**` arguments, or a class whose `__init__` is such a one, by whose name the
-            error calls it.
+        function: one without `*` arguments, which checks those of a `**` itself; or a class whose `__init__` is such a
+            one, by whose name the error calls it.
 
     >>> @refusing_foreign_arguments
     ... def load(*, worker_count): ...
@@ -367,16 +429,19 @@ def refusing_foreign_arguments(function: _Function) -> _Function:
     known = frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
     named = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
     needed = [word for word in named if word not in (function.__kwdefaults__ or {})]
+    needed_first = positional[: max_positional - len(function.__defaults__ or ())]
     name = function.__qualname__.removesuffix(".__init__")
+    takes_any = code.co_flags & inspect.CO_VARKEYWORDS
 
     @wraps(function)
     def checked(*arguments: Any, **keywords: Any) -> Any:
-        if not known.issuperset(keywords):
+        if not takes_any and not known.issuperset(keywords):
             refuse_foreign_keywords(name, {word: keywords[word] for word in keywords if word not in known})
         twice = not keywords.keys().isdisjoint(positional[: len(arguments)])
         if name in BY_NAME and (twice or len(arguments) > max_positional):
             raise TypeError(f"{name}() takes keyword arguments: {BY_NAME[name]}")
-        if name in BY_NAME and (lacking := [word for word in needed if word not in keywords]):
+        asked = (*needed_first[len(arguments) :], *needed) if name in BY_NAME else ()
+        if lacking := [word for word in asked if word not in keywords]:
             raise TypeError(f"{name}() lacks {', '.join(lacking)}: {BY_NAME[name]}")
         return function(*arguments, **keywords)
 
@@ -397,6 +462,22 @@ def foreign_attribute(name: str, package: str = "loaderkit") -> str | None:
     ('lk.Map', 'image.TrivialAugment()')
     """
     return (IMAGES if package == "loaderkit.transforms.image" else ATTRIBUTES).get(name)
+
+
+def foreign_operation(cls: type) -> str | None:
+    """Which of ours the class of an operation of Grain or torch is to be derived from; None for other classes.
+
+    >>> foreign_operation(int) is None
+    True
+    """
+    for base in cls.__mro__:
+        if base.__module__.partition(".")[0] in ("grain", "torch"):
+            return (
+                f"lk.{base.__name__}"
+                if base.__name__ in OPERATIONS.split()
+                else foreign_attribute(base.__name__)
+            )
+    return None
 
 
 def refuse_foreign_method(owner: object, name: str) -> Never:

@@ -181,6 +181,8 @@ def _count_or_share(most: Any) -> int | float:
         if not 0 <= share <= 1 or math.isnan(share):
             raise ValueError(f"max_bad_records: expected a share from 0.0 to 1.0, or a count, got {most!r}")
         return share
+    if isinstance(most, str):
+        raise TypeError(f"max_bad_records: expected a count, or a share such as 0.01, got {most!r:.80}")
     return at_least("max_bad_records", most, 0)
 
 

@@ -190,7 +190,7 @@ class StreamShape:
         if self.stop is None and self.num_steps is None:
             raise ValueError(
                 "expected a stream that ends, got an endless one; write num_epochs=1, in lk.load or in the "
-                "sampler, or take some by itertools.islice(loader, 10)"
+                "sampler, .repeat(1) in a chain, or take some by itertools.islice(loader, 10)"
             )
         return NotImplemented  # type: ignore[no-any-return]
 

@@ -36,6 +36,8 @@ def source_instead(thing: Any) -> str | None:
     """
     if isinstance(instead := getattr(type(thing), "instead_of_source", None), str):
         return instead
+    if ("torch", "DataLoader") in library_names(thing):
+        return "expected a data source, got a DataLoader of torch; give its dataset"
     if ("pandas", "Series") in library_names(thing):
         return None if _counts_rows(thing.index) else _series_instead(thing)
     return rows_instead(thing)

@@ -258,7 +258,7 @@ class RemoteObjects:
                 if not self._whole:
                     _log.warning(
                         "%s: the server ignores ranges, so each read of a record fetches a whole file; copy the files "
-                        "to a disk, or use a server that answers ranges",
+                        "to a disk by lk.formats.fetch, or use a server that answers ranges",
                         self.names[shard],
                     )
                 self._whole.add(shard)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection
 from typing import Any, cast
 
+from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._base.numbers import at_least
 from loaderkit._runtime.worker.reading import ReadOptions
 from loaderkit._storage.addresses import is_remote
@@ -24,6 +25,7 @@ from .tar.webdataset import WebDatasetWriting
 SHARD_BYTES = 256 * 10**6
 
 
+@refusing_foreign_arguments
 def write(
     records: Any,
     path: str | os.PathLike[str],

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._base.system.progress_bar import progress_bar
 from loaderkit._loader.one_pass import one_pass
 from loaderkit._source.block_list import BlockList, write_block_list
@@ -25,6 +26,7 @@ _BATCH = 1024  # records of an element of the pass
 _SHOWN = 5  # ids of an error
 
 
+@refusing_foreign_arguments
 def block_list(
     source: Any,
     folder: str | os.PathLike[str],

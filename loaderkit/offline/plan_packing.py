@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loaderkit._base.canonical_json import canonical
+from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._base.numbers import at_least
 from loaderkit._base.system.dataclasses import dataclass, replace
 from loaderkit._base.system.progress_bar import progress_bar
@@ -79,6 +80,7 @@ Lengths = npt.ArrayLike | str | os.PathLike[str]
 Excluded = npt.ArrayLike | str | os.PathLike[str]
 
 
+@refusing_foreign_arguments
 def plan_packing(
     lengths: Lengths | Mapping[str, Lengths],
     length: int | Mapping[str, int],
@@ -356,6 +358,11 @@ def _columns(lengths: Any, features: tuple[str, ...] | None) -> list[_Column]:
         raise TypeError(
             f"lengths: expected lengths by the names of features exactly where `length` is, got {_short(lengths)}; "
             'write lengths={"inputs": ..., "targets": ...}, length={"inputs": 512, "targets": 128}'
+        )
+    if isinstance(measured := getattr(lengths, "lengths", None), np.ndarray):
+        raise TypeError(
+            f"lengths: expected the tokens of each document, got a {type(lengths).__name__}; give its lengths, such as "
+            f"source.lengths, here {len(measured)} documents"
         )
     if features is None:
         return [_column("lengths", lengths)]

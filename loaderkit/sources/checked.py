@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping
 from os import PathLike
 from typing import Any
 
+import numpy as np
+
 from loaderkit._source.record_key import short_repr
 from loaderkit._source.tables import source_instead
 
@@ -102,6 +104,10 @@ def require_methods(source: Any, *, argument: str) -> Any:
             f"{argument}: expected records with the keys 0, 1, 2, ..., got a {kind} with the keys {names}; choose one "
             "of its values (a split), or give arrays of one length, which are columns"
         )
+    if (instead := source_instead(source)) is not None:
+        raise TypeError(f"{argument}: {instead}")
+    if isinstance(source, int | np.integer):
+        raise TypeError(f"{argument}: expected a data source, got the int {source}; write range({source})")
     missing = [name for name in ("__len__", "__getitem__") if not hasattr(type(source), name)]
     if missing:
         raise TypeError(
@@ -110,9 +116,6 @@ def require_methods(source: Any, *, argument: str) -> Any:
             "format='array_record'), and give lk.ArrayRecordDataSource('train.array_record'); what fits into memory "
             "may be InMemoryDataSource(list(...))"
         )
-    instead = source_instead(source)
-    if instead is not None:
-        raise TypeError(f"{argument}: {instead}")
     return source
 
 

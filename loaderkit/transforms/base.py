@@ -10,15 +10,17 @@ user's operations each one stands for.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from reprlib import repr as _short
+from types import FunctionType
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from loaderkit._base.former_arguments import warn_of_former
-from loaderkit._base.hints import refusing_foreign_arguments
+from loaderkit._base.hints import foreign_operation, refusing_foreign_arguments
 from loaderkit._base.numbers import at_least, true_or_false
 from loaderkit._base.system.dataclasses import dataclass
 
@@ -74,8 +76,16 @@ class Transformation:
                 f"it is an operation itself: write {function.__name__}() in its place"
             )
         elif not callable(function):
+            ours = foreign_operation(type(function))
             raise TypeError(
                 f"{kind.__name__}: expected a function of ({kind._arguments}), got {_short(function)}"
+                + ("" if ours is None else f"; derive {type(function).__name__} from {ours}")
+            )
+        elif _needs_more(function, kind._arguments.count(",") + 1):
+            raise TypeError(
+                f"{kind.__name__}: expected a function of ({kind._arguments}), got {name_of(function)} of "
+                f"{inspect.signature(function)}; lk.RandomMap or .random_map takes one of (element, rng), "
+                "lk.MapWithIndex or .map_with_index of (index, element)"
             )
         else:
             self._function = function
@@ -119,6 +129,7 @@ class Map(Transformation):
         if vars(cls).get("seed_globals"):
             warn_of_former(f"{cls.__name__}.seed_globals", "the base lk.transforms.Seeded", stacklevel=2)
 
+    @refusing_foreign_arguments
     def __init__(
         self, function: Callable[[Any], Any] | None = None, *, seed_globals: bool | None = None
     ) -> None:
@@ -128,7 +139,7 @@ class Map(Transformation):
         self.seed_globals = true_or_false("seed_globals", seed_globals)
         written = f"{name_of(function)}, " if function is not None else ""
         instead = f"lk.transforms.Seeded({written[:-2]})" if seed_globals else f"lk.Map({written[:-2]})"
-        warn_of_former(f"Map({written}seed_globals={seed_globals})", instead, stacklevel=2)
+        warn_of_former(f"Map({written}seed_globals={seed_globals})", instead, stacklevel=3)
 
     def map(self, element: Any) -> Any:
         """The element that takes this one's place."""
@@ -149,6 +160,7 @@ class MapWithIndex(Transformation):
     _method = "map_with_index"
     _arguments = "index, element"
 
+    @refusing_foreign_arguments
     def __init__(self, function: Callable[[int, Any], Any] | None = None) -> None:
         self._take(function)
 
@@ -173,6 +185,7 @@ class RandomMap(Transformation):
     _arguments = "element, rng"
     _draws = True
 
+    @refusing_foreign_arguments
     def __init__(self, function: Callable[[Any, np.random.Generator], Any] | None = None) -> None:
         self._take(function)
 
@@ -193,6 +206,7 @@ class Filter(Transformation):
 
     _method = "filter"
 
+    @refusing_foreign_arguments
     def __init__(self, function: Callable[[Any], bool | np.bool_] | None = None) -> None:
         self._take(function)
 
@@ -217,6 +231,7 @@ class FlatMap(Transformation):
     _method = "flat_map"
     max_fan_out: int | None = None
 
+    @refusing_foreign_arguments
     def __init__(
         self, function: Callable[[Any], Iterable[Any]] | None = None, *, max_fan_out: int | None = None
     ) -> None:
@@ -253,6 +268,7 @@ class Window(Transformation):
     )
     size: int = 0
 
+    @refusing_foreign_arguments
     def __init__(
         self, size: int | None = None, function: Callable[[list[Any]], Iterable[Any]] | None = None
     ) -> None:
@@ -341,6 +357,13 @@ class Batch(Transformation):
         if self.batch_fn is not None:
             parts.append(f"batch_fn={name_of(self.batch_fn)}")
         return f"Batch({', '.join(parts)})"
+
+
+def _needs_more(function: Callable[..., Any], count: int) -> bool:
+    """Whether a function written in Python can't be called with so many arguments."""
+    if not isinstance(function, FunctionType):
+        return False
+    return function.__code__.co_argcount - len(function.__defaults__ or ()) > count
 
 
 def _kinds_of(cls: type[Transformation]) -> list[type[Transformation]]:

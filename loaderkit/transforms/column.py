@@ -261,7 +261,7 @@ class Joiner:
         raise BatchError(
             f"{self._describe(0)} and {self._describe(row)} can't be stacked: {self._where} has shape "
             f"{expected} in the first and {got} in the second; make the shapes equal in a Map before Batch, "
-            f"or give Batch a batch_fn"
+            "pad rows of different lengths by lk.PadTo or lk.PadBatch, or give Batch a batch_fn"
         )
 
     def _refuse_dtypes(self, firsts: list[int], pieces: list[np.ndarray], error: Exception) -> NoReturn:

@@ -4,21 +4,12 @@ from collections.abc import Callable, Iterable
 from reprlib import repr as _short
 from typing import Any
 
-from loaderkit._base.hints import foreign_attribute
+from loaderkit._base.hints import foreign_operation
 from loaderkit._base.numbers import at_least
 
-from .base import Batch, Filter, FlatMap, Map, MapWithIndex, RandomMap, Transformation, Window
+from .base import Batch, Map, Transformation, Window
 
 Operation = Transformation | Callable[[Any], Any]
-
-_KINDS = {kind.__name__ for kind in (Map, MapWithIndex, RandomMap, Filter, FlatMap, Window, Batch)}
-
-
-def _our_spelling(cls: type) -> str | None:
-    for base in cls.__mro__:
-        if base.__module__.partition(".")[0] in ("grain", "torch"):
-            return f"lk.{base.__name__}" if base.__name__ in _KINDS else foreign_attribute(base.__name__)
-    return None
 
 
 def _as_operation(name: str, operation: Any) -> Transformation:
@@ -30,7 +21,7 @@ def _as_operation(name: str, operation: Any) -> Transformation:
                 f"{name}: expected an operation, got the class {operation.__name__}; "
                 f"write {operation.__name__}(...), with its arguments"
             )
-        if (ours := _our_spelling(operation)) is not None:
+        if (ours := foreign_operation(operation)) is not None:
             raise TypeError(
                 f"{name}: expected an operation, got the class {operation.__name__}; derive it from {ours}, and give "
                 "an instance"
@@ -38,7 +29,7 @@ def _as_operation(name: str, operation: Any) -> Transformation:
     if callable(operation):
         return Map(operation)
     cls = type(operation)
-    fix = _our_spelling(cls)
+    fix = foreign_operation(cls)
     raise TypeError(
         f"{name}: expected an operation or a function of one element, got {cls.__name__} {_short(operation)}"
         + ("" if fix is None else f"; derive {cls.__name__} from {fix}")

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loaderkit._base.former_arguments import former_arguments
+from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._base.numbers import at_least
 from loaderkit._base.system.packed_tokens import packed as packed_tokens
 from loaderkit._order.packing.block import How, Rules, WindowRows, checked_rules, window_rows
@@ -80,6 +81,7 @@ class Pack(Window):
     pad: int = 0
 
     @former_arguments(removed_in="0.3.0", by_place=["window", "how", "feature", "long"])
+    @refusing_foreign_arguments
     def __init__(
         self,
         length: int | Mapping[str, int],

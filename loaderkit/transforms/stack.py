@@ -156,6 +156,8 @@ def stack(parts: Sequence[Block | Sequence[Any]], describe: Callable[[int], str]
             advice = "make them equal in a Map before Batch"
             if "None" in (str(found.expected), str(found.got)):  # a null of a table or of JSON
                 advice = "None is no value of an array: put another in its place in a Map before Batch, such as nan"
+            elif str(found.expected)[0] == str(found.got)[0] == "[":
+                advice = "make arrays of lists in a Map, and pad these by lk.PadTo or lk.PadBatch"
             raise BatchError(
                 f"{records} can't be stacked: the structure{where} is {found.expected} in the first and "
                 f"{found.got} in the second; {advice}, or give Batch a batch_fn"

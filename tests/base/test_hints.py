@@ -15,6 +15,7 @@ from loaderkit._base.hints import (
     IMAGES,
     KEYWORDS,
     METHODS,
+    OF_CALLABLE,
     SOURCE_METHODS,
     STEP_KEYWORDS,
     STEPS,
@@ -108,7 +109,14 @@ def test_several_unknown_arguments_are_named_in_their_order() -> None:
         (lk.samplers, "DistributedSampler", r"shard_options=lk.ShardOptions\(rank, world_size\)"),
         (lk.sources, "ConcatDataset", "lk.ConcatDataSource"),
         (lk.Dataset([1]), "prefetch", r"\.loader\(prefetch_batches=\.\.\.\)"),
-        (lk.Dataset, "from_tensor_slices", r"lk.Dataset\(source\)"),
+        (lk.Dataset, "from_tensor_slices", r'lk.Dataset\(\{"x": np.asarray\(x\)\}\)'),
+        (lk.transforms, "RandomCrop", "lk.transforms.image, which has it"),
+        (lk, "Compose", "nothing: operations="),
+        (lk.Dataset([1]), "with_format", r"\.map\(function\)"),
+        (lk.Dataset([1]), "exclude", r"lk.offline.block_list\(source, folder, keys="),
+        (lk.load([1]), "seek", r"it = iter\(loader\), which has it"),
+        (lk.load([1]), "sampler", r"what was passed to it; describe\(\) shows it"),
+        (iter(lk.load([1])), "get_next", r"next\(it\)"),
         (lk.Dataset, "from_generator", r"lk.write\(records"),
         (lk.Dataset, "list_files", r"lk.Dataset\(lk.formats.FilesDataSource"),
         (lk, "load_dataset", r"datasets.load_dataset\(name"),
@@ -132,7 +140,17 @@ def test_every_name_of_ours_for_pictures_is_there() -> None:
             assert ours in dir(lk.transforms.image)
 
 
-TABLES = (KEYWORDS, STEP_KEYWORDS, BY_NAME, ATTRIBUTES, IMAGES, METHODS, SOURCE_METHODS, STEPS)
+TABLES = (
+    KEYWORDS,
+    STEP_KEYWORDS,
+    BY_NAME,
+    ATTRIBUTES,
+    IMAGES,
+    METHODS,
+    SOURCE_METHODS,
+    STEPS,
+    *OF_CALLABLE.values(),
+)
 
 
 def test_every_entry_says_what_to_write() -> None:
@@ -151,8 +169,9 @@ def called(text: str):
     if text.startswith("."):
         return lk.DataLoader if text == ".loader" else getattr(lk.Dataset, text[1:], None)
     path = re.sub(r"^(lk\.|loaderkit\.)?", "loaderkit.", text)
-    if path.startswith("loaderkit.interop.torch") and importlib.util.find_spec("torch") is None:
-        return ABSENT
+    for part, library in (("torch", "torch"), ("tf", "tensorflow")):
+        if path.startswith(f"loaderkit.interop.{part}") and importlib.util.find_spec(library) is None:
+            return ABSENT
     try:
         return pkgutil.resolve_name(path)
     except (AttributeError, ModuleNotFoundError):
@@ -183,7 +202,14 @@ def faults(advice: str) -> list[str]:
         if callable(function := called(name)) and word not in arguments(function):
             found.append(f"{word}= of {name}")
     if re.fullmatch(r"\w+", advice):
-        takers = (lk.DataLoader, lk.load, lk.formats.CsvDataSource, lk.transforms.image.RandomFlip)
+        takers = (
+            lk.DataLoader,
+            lk.load,
+            lk.formats.CsvDataSource,
+            lk.transforms.image.RandomFlip,
+            lk.write,
+            lk.ReadOptions,
+        )
         found += [] if any(advice in arguments(taker) for taker in takers) else [advice]
     return found
 
@@ -274,7 +300,44 @@ def test_every_name_that_is_recommended_exists() -> None:
             r"^random_split\(\) has no argument generator; write instead: seed=0$",
         ),
         (lambda: lk.load([1], colour=2), r"^load\(\) has no argument colour$"),
-        (lk.load, r"^load\(\) missing 1 required positional argument: 'source'$"),
+        (lk.load, r"^load\(\) lacks source: load\(source, batch_size=32\)"),
+        (
+            lambda: lk.Dataset([1], 2),
+            r"^Dataset\(\) takes keyword arguments: lk.Dataset\(source\)\.batch\(2\)",
+        ),  # type: ignore[call-arg]
+        (
+            lambda: lk.Dataset([1]).loader(2),  # type: ignore[call-arg]
+            r"^Dataset.loader\(\) takes keyword arguments: \.loader\(worker_count=2\)",
+        ),
+        (
+            lambda: lk.Dataset([1]).loader(drop_remainder=True),  # type: ignore[call-arg]
+            r"write instead: \.batch\(size, drop_remainder=True\)$",
+        ),
+        (
+            lambda: lk.Map(abs, num_parallel_calls=4),  # type: ignore[call-arg]
+            r"^Map\(\) has no argument num_parallel_calls; .* worker_count=\.\.\. of lk.DataLoader or lk.load; ",
+        ),
+        (
+            lambda: lk.plan_packing([3], 4, num_packing_bins=2),  # type: ignore[call-arg]
+            r"^plan_packing\(\) has no argument num_packing_bins; write instead: nothing",
+        ),
+        (
+            lambda: lk.Pack(length_struct={"tokens": 4}),  # type: ignore[call-arg]
+            r"^Pack\(\) has no argument length_struct; write instead: length, ",
+        ),
+        (
+            lambda: lk.write([1], "x", num_shards=2),
+            r"^write\(\) has no argument num_shards; write instead: shards$",
+        ),  # type: ignore[call-arg]
+        (
+            lambda: lk.ReadOptions(num_workers=2),  # type: ignore[call-arg]
+            r"^ReadOptions\(\) has no argument num_workers; write instead: worker_count=",
+        ),
+        (lambda: lk.Cache("x"), r'^Cache\(\) lacks limit: lk.Cache\(folder, limit="200GB"\)$'),  # type: ignore[call-arg]
+        (
+            lambda: lk.offline.block_list([1], "b", [0]),  # type: ignore[misc]
+            r"^block_list\(\) takes keyword arguments: lk.offline.block_list\(source, folder, keys=.*reason=",
+        ),
         (
             lambda: lk.Batch(2, drop_last=True),
             r"^Batch\(\) has no argument drop_last; .*drop_remainder=True\)$",

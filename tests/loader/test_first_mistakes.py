@@ -15,6 +15,10 @@ from loaderkit.testing import check_source
 X, Y = np.zeros((10, 3)), np.arange(10)
 
 
+# As a class of the user that derives from Grain's, which need not be installed.
+GrainMap = type("GrainMap", (type("Map", (), {"__module__": "grain.transforms"}),), {})
+
+
 def forgets(record):
     record["x"]
 
@@ -26,8 +30,40 @@ def forgets(record):
             lambda: lk.load({"x": X, "y": Y[:4]}),
             r"source: expected columns of one length, got .*{'x': 10, 'y': 4}",
         ),
-        (lambda: lk.load(3), r"^source: expected an object with __len__"),
-        (lambda: lk.offline.measure(3, len, "a.npy"), r"^source: expected an object with __len__"),
+        (lambda: lk.load(iter([3])), r"^source: expected an object with __len__"),
+        (lambda: lk.Dataset(100), r"^source: expected a data source, got the int 100; write range\(100\)$"),
+        (lambda: lk.offline.measure(3, len, "a.npy"), r"^source: .* got the int 3; write range\(3\)$"),
+        (
+            lambda: lk.Dataset(lk.load([1])),
+            r"^source: .* got a DataLoader; give the source that it was made of$",
+        ),
+        (
+            lambda: lk.Dataset([1]).map(lambda e, rng: e),
+            r"^Map: .* got <lambda> of \(e, rng\); .*\.random_map takes",
+        ),
+        (lambda: lk.Dataset([1]).map(GrainMap()), r"^Map: .*; derive GrainMap from lk.Map$"),
+        (lambda: lk.Dataset([1]) + lk.Dataset([2]), r"lk.Dataset.concat\(\[ds, other\]\)"),
+        (lambda: lk.Dataset.mix([[1], [2]]), r'lk.Dataset.mix\(\{"a": \.\.\., "b": \.\.\.\}\)$'),
+        (
+            lambda: lk.Dataset([1]).mix([[2]]),
+            r'lk.Dataset.mix\(\{"a": \.\.\., "b": \.\.\.\}\) with the chain',
+        ),
+        (
+            lambda: lk.Dataset([1]).loader(exclude=[0]),
+            r"^exclude: .*; write lk.offline.block_list\(source, folder, keys=",
+        ),
+        (
+            lambda: lk.load([1], max_bad_records="1%", on_record_error="skip"),
+            r"^max_bad_records: expected a count, or a share such as 0.01, got '1%'$",
+        ),
+        (
+            lambda: lk.TarDataSource("https://127.0.0.1:9/a.tar", cache="x"),  # asks no server
+            r'^cache: expected lk.Cache, got str; write cache=lk.Cache\(folder, limit="200GB"\)$',
+        ),
+        (
+            lambda: lk.plan_packing(lk.TokenDataSource(np.arange(4), np.array([0, 3, 4])), 8),
+            r"^lengths: .* got a TokenDataSource; give its lengths, such as source.lengths, here 2 documents$",
+        ),
         (
             lambda: lk.load([1], operations=3),
             r"^operations: expected a list of operations, got int 3",

@@ -72,9 +72,10 @@ class _OfParts(Generic[P, R_co]):
         if chain is None:
             return self._function
         name = self._function.__name__
+        parts = '{"a": ..., "b": ...}' if name == "mix" else "[...]"
         raise TypeError(
             f".{name}(): expected it of lk.Dataset, got it behind a chain, which would be left out; write "
-            f"lk.Dataset.{name}([...]) with the chain among the parts"
+            f"lk.Dataset.{name}({parts}) with the chain among the parts"
         )
 
 
@@ -427,7 +428,10 @@ class Dataset(Generic[T_co], metaclass=_Class):
         """
         chains, joined = _joined("mix", parts)
         if not isinstance(chains, Mapping):
-            raise TypeError(f".mix(): expected a mapping of name to chain, got a {type(parts).__name__}")
+            raise TypeError(
+                f".mix(): expected a mapping of name to chain, got a {type(parts).__name__}; write "
+                'lk.Dataset.mix({"a": ..., "b": ...})'
+            )
         options: dict[str, Any] = {"weights": weights, "when_exhausted": when_exhausted, "pattern": pattern}
         lanes = at_least("lanes", lanes, 1)
         form = joined.by_weight(seed=seed, id_key=id_key, lanes=lanes, order=order, **options)
@@ -500,6 +504,7 @@ class Dataset(Generic[T_co], metaclass=_Class):
 
     # --- what it gives ------------------------------------------------------------------------------------------------
 
+    @refusing_foreign_arguments
     def loader(self, **options: Unpack[LoaderOptions]) -> DataLoader[T_co]:
         """A DataLoader of the chain.
 
@@ -518,7 +523,8 @@ class Dataset(Generic[T_co], metaclass=_Class):
         form.check_ready()
         for name in {"data_source", "sampler", "operations"} & {*given}:
             raise TypeError(
-                f"loader(): expected the chain to say {name}, got it as an argument; write it as a step"
+                f"loader(): expected the chain to say {name}, got it as an argument; write it as a step, or "
+                "lk.DataLoader(data_source=source, sampler=sampler, operations=[...])"
             )
         refuse_foreign_keywords(
             "Dataset.loader", {name: given[name] for name in given if name not in _OPTIONS}
@@ -547,6 +553,9 @@ class Dataset(Generic[T_co], metaclass=_Class):
             )
         object.__setattr__(self, "_iterated", True)
         return iter(loader)
+
+    def __add__(self, other: object) -> Never:
+        raise TypeError("ds + ds: expected lk.Dataset.concat([ds, other]), which is one behind the other")
 
     def __len__(self) -> int:
         return len(self.loader(agree=False))

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._base.numbers import at_least
 from loaderkit._base.tree import own_each
 from loaderkit._order.facts import Failure
@@ -27,6 +28,7 @@ from .read_ahead import READER_NAME, Read, ReadAhead, ReadRecords
 from .retrying import Retry, Retrying
 
 
+@refusing_foreign_arguments
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
     """How a worker reads.

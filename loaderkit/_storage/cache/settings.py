@@ -4,6 +4,7 @@ import os
 from dataclasses import dataclass
 from reprlib import repr as _short
 
+from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._base.numbers import number_of_bytes
 
 
@@ -29,6 +30,7 @@ class Cache:
     folder: str
     limit: int
 
+    @refusing_foreign_arguments
     def __init__(self, folder: str | os.PathLike[str], limit: int | str) -> None:
         given: object = folder  # of any type, whatever the annotation says
         path = os.fspath(given) if isinstance(given, str | os.PathLike) else None

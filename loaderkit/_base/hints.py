@@ -3,7 +3,6 @@
 A script that was written for them gets it in the error, instead of "unexpected keyword argument".
 """
 
-import inspect
 from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, Never, TypeVar, cast
@@ -431,7 +430,7 @@ def refusing_foreign_arguments(function: _Function) -> _Function:
     needed = [word for word in named if word not in (function.__kwdefaults__ or {})]
     needed_first = positional[: max_positional - len(function.__defaults__ or ())]
     name = function.__qualname__.removesuffix(".__init__")
-    takes_any = code.co_flags & inspect.CO_VARKEYWORDS
+    takes_any = code.co_flags & 0x08  # inspect.CO_VARKEYWORDS
 
     @wraps(function)
     def checked(*arguments: Any, **keywords: Any) -> Any:

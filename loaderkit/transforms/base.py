@@ -10,7 +10,6 @@ user's operations each one stands for.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from reprlib import repr as _short
@@ -82,6 +81,8 @@ class Transformation:
                 + ("" if ours is None else f"; derive {type(function).__name__} from {ours}")
             )
         elif _needs_more(function, kind._arguments.count(",") + 1):
+            import inspect  # no worker needs it
+
             raise TypeError(
                 f"{kind.__name__}: expected a function of ({kind._arguments}), got {name_of(function)} of "
                 f"{inspect.signature(function)}; lk.RandomMap or .random_map takes one of (element, rng), "

@@ -190,7 +190,7 @@ def test_it_travels():
             [{"a": 3}],
             {},
             TypeError,
-            r"sources\['a'\]: expected an object with __len__ and __getitem__, got a int",
+            r"sources\['a'\]: expected a data source, got the int 3",
         ),
         (
             [{"a": [1]}],

@@ -91,3 +91,14 @@ def test_another_batch_size_is_allowed_by_name(tmp_path, interface):
     with make_loader(batch_size=1) as loader, iter(loader) as singles:
         records = [int(batch[0]) for batch in singles]
     assert np.concatenate(head + tail).tolist() == records
+
+
+@pytest.mark.filterwarnings("ignore:coroutine")
+def test_what_orbax_calls_is_refused_with_a_path(tmp_path):
+    """At the call: one that Orbax doesn't await would do nothing."""
+    with iter(make_loader()) as iterator:
+        for path in (tmp_path / "x", str(tmp_path / "x")):
+            with pytest.raises(TypeError, match=r"it.get_state\(\) to a file, or give lk.CheckpointSave"):
+                iterator.save(path)
+        with pytest.raises(TypeError, match=r"it.set_state\(\) .* lk.CheckpointRestore"):
+            iterator.load(str(tmp_path))

@@ -445,25 +445,36 @@ class LoaderIterator(LineageMethods, Closing):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} at step {self.step}, index {self.index}>"
 
-    async def save(self, directory: Any) -> Coroutine[Any, Any, None]:
+    # Not async: a call that isn't awaited would do nothing, and not even refuse.
+    def save(self, directory: Any) -> Coroutine[Any, Any, Coroutine[Any, Any, None]]:
         """Orbax's StatefulCheckpointable: takes the position now; the coroutine that is returned writes it.
 
         Args:
-            directory: the folder, as Orbax gives it.
+            directory: the folder, as Orbax gives it. TypeError for a path.
         """
         from loaderkit._loader.state_files import save_async
 
-        return await save_async(self, directory)
+        if not hasattr(directory, "await_creation"):
+            raise TypeError(
+                f"save: expected a directory of Orbax, which calls this itself, got {directory!r:.80}. Write "
+                "it.get_state() to a file, or give lk.CheckpointSave(it) to Orbax's CheckpointManager"
+            )
+        return save_async(self, directory)
 
-    async def load(self, directory: Any) -> Coroutine[Any, Any, None]:
+    def load(self, directory: Any) -> Coroutine[Any, Any, Coroutine[Any, Any, None]]:
         """Orbax's StatefulCheckpointable: restores the position saved there with `self.allow`, and prefetches.
 
         Args:
-            directory: the folder, as Orbax gives it.
+            directory: the folder, as Orbax gives it. TypeError for a str.
         """
         from loaderkit._loader.state_files import load_async
 
-        return await load_async(self, directory)
+        if isinstance(directory, str):
+            raise TypeError(
+                f"load: expected a directory of Orbax, which calls this itself, got {directory!r:.80}. Give "
+                "it.set_state() the bytes of it.get_state(), or lk.CheckpointRestore(it) to Orbax's CheckpointManager"
+            )
+        return load_async(self, directory)
 
 
 class DataLoaderIterator(LoaderIterator, Generic[T_co]):

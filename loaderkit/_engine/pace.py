@@ -138,7 +138,8 @@ class Pace:
             return self._task_rows
         crew = self._crew
         if crew.task_rows is None:
-            # Two tasks of each worker, which it has at once, are the first batch: what joins them waits for no other.
+            # Two tasks of each worker, which it has at once without reads ahead, are the first batch: what joins them
+            # waits for no other.
             return -(-batch // (2 * crew.workers if crew.workers > 1 else 1))
         return crew.task_rows if crew.workers else max(batch, crew.task_rows)
 

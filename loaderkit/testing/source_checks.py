@@ -55,11 +55,11 @@ def check_source(
     ...     print(error.check, "-", str(error).partition(": expected ")[2].partition(". ")[0])
     read again - leaf ['reads'] of record_key 0 to be 1 when it is read again, got 3
     """
-    if isinstance(source, str | bytes):
-        refuse_text(source)
     make = None
     if callable(source) and not isinstance(source, type) and not hasattr(source, "__getitem__"):
         make, source = source, source()
+    if isinstance(source, str | bytes):
+        refuse_text(source)
     source = require_methods(source, argument="source")
     samples = SourceSamples(source, at_least("records", records, 2), make)
     checks = [*_READ_CHECKS, *METHOD_CHECKS, *_COPY_CHECKS]

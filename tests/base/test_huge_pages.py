@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import resource
 import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -81,7 +82,19 @@ def test_whole_pages_inside_of_the_mapping_are_asked_for(monkeypatch):
 def test_a_refusal_is_an_error_of_the_system():
     """With what the memory is for, as of any other mapping."""
     with pytest.raises(OSError, match="a mapping of 2,097,152 bytes of shared memory"):
-        mapped(-1, HUGE_PAGE)
+        mapped(1 << 20, HUGE_PAGE)  # no descriptor of this process
+
+
+def test_a_limit_of_private_memory_leaves_small_pages():
+    """The room that is taken for a mapping counts there, the mapping itself doesn't."""
+    with file_of(HUGE_PAGE) as fd:
+        limits = resource.getrlimit(resource.RLIMIT_DATA)
+        resource.setrlimit(resource.RLIMIT_DATA, (1, limits[1]))
+        try:
+            found = mapped(fd, HUGE_PAGE)
+        finally:
+            resource.setrlimit(resource.RLIMIT_DATA, limits)
+    assert len(found) == HUGE_PAGE
 
 
 def test_a_worker_asks_once_for_each_page_of_the_arena(monkeypatch):

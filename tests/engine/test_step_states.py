@@ -209,9 +209,8 @@ def test_rows_that_have_no_place_are_read_by_the_worker_that_makes_their_batch(l
         world.outputs.arrived(task.id, None, uses=scheduler.done(task, result))
 
     first = [scheduler.next_task() for _ in range(4)]
-    assert [target.rows for task in first for target in task.targets] == [
-        2
-    ] * 4  # the first batch comes early
+    # The first batch comes early.
+    assert [target.rows for task in first for target in task.targets] == [2, 2, 2, 2]
     for task in first:
         done(task, rows_read(RowsPart(2), seconds=2 * TASK_SECONDS / 6))
     gathering = scheduler.next_task()

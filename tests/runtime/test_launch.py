@@ -177,7 +177,7 @@ def at_import(tmp_path, monkeypatch):
 @pytest.mark.parametrize("begin", ["elements = [*loader]", "it = iter(loader)\nit.start_prefetch()"])
 def test_a_module_that_starts_workers_when_it_is_imported_is_named(at_import, tmp_path, begin):
     """The workers import it for its operations, and would start workers as well, and so on without end."""
-    with pytest.raises(lk.WorkerError, match=r"module 'at_import_0' starts .* into a function"):
+    with pytest.raises(lk.WorkerError, match=r"module 'at_import_0' in .* starts .* into a function"):
         next(at_import(begin, **ONE)[0].it)
     assert len((tmp_path / "log").read_text()) == 2
 

@@ -285,33 +285,40 @@ def test_threads_read_the_same_records(tmp_path):
     assert ranges.nbytes == total_bytes(index)
 
 
-@pytest.mark.parametrize("disk", [False, True])
-def test_threads_take_turns_at_what_is_in_memory_and_none_at_what_is_on_the_disk(tmp_path, monkeypatch, disk):
-    """A turn would keep reads of the disk from being in flight together."""
+@pytest.mark.parametrize("share", [0, 2, 1])
+def test_threads_take_turns_at_what_is_in_memory_and_none_at_what_is_on_the_disk(
+    tmp_path, monkeypatch, share
+):
+    """A turn would keep reads of the disk from being in flight together: of none, of half and of all parts."""
     index = make_index()
     spans, ranges = reader(tmp_path, index)
     keys = np.arange(len(index))
     read(spans, keys)
-    pread, inside, most = os.pread, [], []
+    pread, inside, most = os.pread, {True: 0, False: 0}, {True: [0], False: [0]}
+
+    def on_disk(place):
+        return share > 0 and place % share == 0
 
     def slow(descriptor, nbytes, place):
-        inside.append(None)
-        most.append(len(inside))
+        of = on_disk(place)
+        inside[of] += 1
+        most[of].append(inside[of])
         time.sleep(0.001)
-        inside.pop()
+        inside[of] -= 1
         return pread(descriptor, nbytes, place)
 
-    def probed(*_):
-        if disk:
+    def probed(_descriptor, _buffers, place, _flags):
+        if on_disk(place):
             raise BlockingIOError
         return 1
 
     monkeypatch.setattr(os, "pread", slow)
     monkeypatch.setattr(os, "preadv", probed)
     monkeypatch.setattr(cached_spans, "_NOT_FROM_DISK", 8)
+    monkeypatch.setattr(cached_spans, "_LARGE_PART", 1)
     read(spans, keys[:20])
     assert in_threads(lambda keys: read(spans, keys), [keys] * 3) == [ranges.spans(keys)] * 3
-    assert (max(most) > 1) == disk
+    assert max(most[False]) == (share != 1) and (max(most[True]) > 1) == (share > 0)
 
 
 def test_a_copy_opens_its_own_files_and_a_worker_is_of_its_loader(tmp_path, monkeypatch):

@@ -445,7 +445,7 @@ def test_records_that_cannot_be_sent_back_are_not_compared():
     assert "can't be sent back to be compared" in dict(report.skipped)["another process"]
 
 
-@pytest.mark.parametrize("source", ["train.array_record", {"x": [1]}, iter([1]), list])
+@pytest.mark.parametrize("source", ["a.array_record", lambda: "a.array_record", {"x": [1]}, iter([1]), list])
 def test_what_is_no_source_is_refused(source):
     """As a loader refuses it."""
     with pytest.raises(TypeError):

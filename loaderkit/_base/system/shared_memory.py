@@ -62,7 +62,10 @@ def mapped(fd: int, nbytes: int, offset: int = 0) -> memoryview:
     """
     with naming_limits(f"a mapping of {nbytes:,} bytes of shared memory"), above_standard():
         if sys.platform == "linux" and nbytes >= HUGE_PAGE:
-            return mapped_for_huge(fd, nbytes, offset)
+            with contextlib.suppress(
+                OSError
+            ):  # it takes more addresses, which a limit of private memory counts
+                return mapped_for_huge(fd, nbytes, offset)
         return memoryview(mmap.mmap(fd, nbytes, offset=offset))
 
 

@@ -75,9 +75,9 @@ def check_import() -> None:
     module = module_of_program()
     if module is not None:
         raise WorkerError(
-            f"the import of module {module!r} starts worker processes, and such a process imports it as well: it would "
-            f"start more, and these more, without end. Put what starts them in {module!r} into a function, or under: "
-            "if __name__ == '__main__':"
+            f"the import of module {module!r} in a process of a loader starts worker processes, and where these import "
+            f"it as well they would start more, without end. Put what starts them in {module!r} into a function, or "
+            "under: if __name__ == '__main__':"
         )
 
 

@@ -71,7 +71,7 @@ def test_a_table_whose_files_are_wrong(root):
 def test_tables_that_are_none():
     """Other objects, rows that differ, columns that differ."""
     for table, error, text in [
-        (3, TypeError, "table: expected an object with __len__"),
+        (3, TypeError, "table: expected a data source, got the int 3"),
         ([1, 2], TypeError, "records that are dicts .* got a int in row 0"),
         (
             [{"a": 1}, {"b": 1}],

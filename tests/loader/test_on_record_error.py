@@ -711,7 +711,7 @@ def test_what_is_read_instead_is_named_in_later_errors():
         ),
         ({"max_bad_records": float("nan")}, ValueError, "max_bad_records: expected a share"),
         ({"max_bad_records": True}, TypeError, "max_bad_records: expected an int"),
-        ({"max_bad_records": "2"}, TypeError, "max_bad_records: expected an int"),
+        ({"max_bad_records": "2"}, TypeError, "max_bad_records: expected a count, or a share"),
         ({"quarantine": b"x"}, TypeError, "quarantine: expected the path of a file"),
         ({"quarantine": 3}, TypeError, "quarantine: expected the path of a file"),
         (

@@ -13,7 +13,7 @@ _SHARDS = "shard_options=lk.ShardOptions(shard_index, shard_count) of DataLoader
 _SAMPLER = "lk.IndexSampler(num_records, shuffle=True, seed=0, num_epochs=None), passed as sampler="
 _ALWAYS_KEPT = "nothing: workers belong to the DataLoader and serve all its iterators until close()"
 _ARRAYS = 'lk.Dataset({"x": np.asarray(x)}), or lk.Dataset(records) of a list'
-_EXCLUDE = (
+EXCLUDE = (
     "lk.offline.block_list(source, folder, keys=keys, reason=text), then exclude=folder of lk.DataLoader"
 )
 _OPERATIONS = "operations=[...] of DataLoader or load"
@@ -265,7 +265,7 @@ METHODS: Mapping[str, str] = _of_each(
         "sampler data_source operations": "what was passed to it; describe() shows it",
         "seek skip step": "it = iter(loader), which has it",
         "get_next": "next(it)",
-        "exclude": _EXCLUDE,
+        "exclude": EXCLUDE,
         "shuffle map filter repeat batch": "lk.Dataset(source), which has these steps, and its .loader()",
         "take": "lk.DataLoader(num_steps=...), or itertools.islice(loader, n)",
         "reweigh reweight set_weights": "reweigh({name: weight}) of iter(loader)",
@@ -319,7 +319,7 @@ STEPS: Mapping[str, str] = _of_each(
         "bucket_by_sequence_length": "lk.DataLoader with an lk.samplers.LengthBucketSampler and an lk.PadBatch",
         "map_dict map_tuple rename rename_column remove_columns select_columns set_format with_format with_transform "
         "set_transform cast": ".map(function)",
-        "exclude": _EXCLUDE,
+        "exclude": EXCLUDE,
         "reduce": "functools.reduce(function, ds)",
         "sort": ".select(np.argsort(values)), of the values of all records",
         "rebatch": ".batch(n) with the new size, in place of the first",

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from loaderkit._base.hints import EXCLUDE
 from loaderkit._order.exclusions import Listed
 from loaderkit._order.permutation import Int64Array
 from loaderkit._plan.exclusions import Lists
@@ -170,7 +171,7 @@ def block_folders_of(given: Any, sampler: Sampler, source: Any) -> BlockFolders 
         if not isinstance(folder, str | os.PathLike):
             raise TypeError(
                 f"exclude: expected the path of a folder of {_named(name)}, got {folder!r:.80}; write "
-                "lk.offline.block_list(source, folder, keys=keys, reason=text), and give folder"
+                + EXCLUDE
             )
         if not os.path.isdir(folder):
             raise ValueError(

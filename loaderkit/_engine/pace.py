@@ -126,11 +126,13 @@ class Pace:
             if self._in_bulk:
                 longest = max(longest, _FEWEST_ROWS)
             crew.task_rows = max(1, min(int(seconds / crew.row_work), longest))
-        each = self.rows(1)
-        crew.tasks_ahead = max(2, self._tasks_to_read(each))
-        if crew.row_seconds is not None:
-            wanted = min(_MOST_TASKS, math.ceil(AHEAD_SECONDS / (each * crew.row_seconds)))
-            crew.tasks_ahead = max(crew.tasks_ahead, wanted)
+        crew.tasks_ahead = 2
+        each = self._task_rows or crew.task_rows
+        if each is not None:  # else two are its part of the first batch, which waits for no other
+            crew.tasks_ahead = max(2, self._tasks_to_read(each))
+            if crew.row_seconds is not None:
+                wanted = min(_MOST_TASKS, math.ceil(AHEAD_SECONDS / (each * crew.row_seconds)))
+                crew.tasks_ahead = max(crew.tasks_ahead, wanted)
 
     def rows(self, batch: int) -> int:
         """Rows of a next task: at least 1, and possibly several batches of `batch` rows."""

@@ -116,6 +116,17 @@ def test_reads_in_flight_need_rows_ahead():
     assert pace.tasks_ahead() * pace.rows(1) >= 64
 
 
+@given(st.integers(1, 8), st.integers(1, 512), st.integers(0, 2000), st.integers(0, 9))
+def test_nothing_but_the_first_batch_is_begun_before_a_pace_is_known(workers, batch, reads, calls):
+    """64 reads in flight made 256 tasks of the first batch's size: 17,000 rows were read before it came."""
+    pace = Pace(workers=workers, task_rows=None, reads=reads, calls=calls if reads else 0)
+    assert pace.tasks_ahead() == 2
+    begun = workers * pace.tasks_ahead() * pace.rows(batch)
+    assert begun == 2 * batch if workers == 1 else batch <= begun < batch + 2 * workers
+    pace.saw(rows=pace.rows(batch), seconds=0.001)
+    assert pace.tasks_ahead() >= pace._tasks_to_read(pace.rows(batch))
+
+
 def test_bulk_reads_in_flight_need_tasks_ahead():
     """One task for each, and the one that is being done; no more than the buffer has room for."""
     for rows, tasks in ((4, 6), (100, 6), (250, 3), (1000, 2)):

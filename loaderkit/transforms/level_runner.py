@@ -21,6 +21,7 @@ from loaderkit._order.facts import Cursor, Failure, Fill
 from loaderkit._order.rng import named_ordinal
 
 from .base import Batch, FlatMap, Map, Transformation, Window, draws, operation_name
+from .map_chain import with_chains
 from .padding import spread, spread_rows, valid_rows, with_valid
 from .run import ElementRun
 from .stack import Block
@@ -130,9 +131,10 @@ class LevelRunner:
         self._pace = pace or PiecePace()
         self._windows = None if level.windows is None else LevelRunner(level.windows)
         self._window_counted = [0, 0, 0]
-        self._stages = [(stage, [0, 0, 0]) for stage in level.stages]
+        of_stages = [[0, 0, 0] for _ in level.stages]
+        self._stages = with_chains(level.stages, of_stages)
         self.counted = [self._window_counted] if level.window is not None else []
-        self.counted += [counted for _, counted in self._stages]
+        self.counted += of_stages
         self.counted += [] if self._windows is None else self._windows.counted
 
     def run(self, run: ElementRun, start: Cursor) -> ElementRun:
@@ -161,7 +163,8 @@ class LevelRunner:
             return run
         clock = time.perf_counter_ns  # read once a stage
         begun, count = clock(), len(run.values)
-        in_pieces = len(self._stages) > 1 and count > 1
+        stages = len(self.level.stages)
+        in_pieces = stages > 1 and count > 1
         made: ElementRun | None = None
         low, high = 0, count
         while True:
@@ -177,13 +180,18 @@ class LevelRunner:
                 counted[2] += given
                 begun, size = now, given
             if in_pieces:
-                self._pace.took((begun - piece_begun) / (1e9 * len(self._stages)), elements=taken)
+                self._pace.took((begun - piece_begun) / (1e9 * stages), elements=taken)
             if made is None:
                 made = piece
+            elif run.ends is None:  # its begins are the run's
+                made.values += piece.values
+                made.failure = piece.failure
             else:
                 made.add(piece)
             low = high
             if low >= count or made.failure is not None:
+                if run.ends is None:
+                    made.begins = run.begins[: len(made.values)]
                 made.failure = made.failure or run.failure
                 return made
 

@@ -89,8 +89,17 @@ def _gather(
     except Exception as error:  # noqa: BLE001 - a user's function may raise anything
         return error
     if len(out) != len(arguments[0]):
-        return RuntimeError("the function raised StopIteration, which would end the loop that called it")
+        return stopped_iteration()
     return None
+
+
+def stopped_iteration() -> RuntimeError:
+    """The error in place of a function's StopIteration.
+
+    >>> stopped_iteration()
+    RuntimeError('the function raised StopIteration, which would end the loop that called it')
+    """
+    return RuntimeError("the function raised StopIteration, which would end the loop that called it")
 
 
 def _elements_of(label: str, call: Callable[..., Iterable[Any]], *arguments: Any) -> list[Any]:

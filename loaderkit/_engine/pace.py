@@ -51,8 +51,8 @@ class Pace:
     Args:
         workers: how many work at once, until `resize`; 0 means the trainer itself.
         task_rows: a fixed number of rows for each task instead, None to adapt.
-        reads: rows that each worker needs ahead to keep as many reads in flight as it was told to, or may have ahead
-            where it reads many in one call.
+        reads: rows that each worker needs ahead, once a pace is known, to keep as many reads in flight as it was told
+            to, or may have ahead where it reads many in one call.
         calls: of many rows, that each worker has in flight; 0 where it reads rows one at a time, or nothing ahead.
         in_bulk: whether a worker reads many rows in one call.
 
@@ -128,7 +128,9 @@ class Pace:
             crew.task_rows = max(1, min(int(seconds / crew.row_work), longest))
         crew.tasks_ahead = 2
         each = self._task_rows or crew.task_rows
-        if each is not None:  # else two are its part of the first batch, which waits for no other
+        # Until then two: with several workers they are the first batch (`rows`). What else could be read at once waits
+        # for the first answer.
+        if each is not None:
             crew.tasks_ahead = max(2, self._tasks_to_read(each))
             if crew.row_seconds is not None:
                 wanted = min(_MOST_TASKS, math.ceil(AHEAD_SECONDS / (each * crew.row_seconds)))
@@ -140,8 +142,7 @@ class Pace:
             return self._task_rows
         crew = self._crew
         if crew.task_rows is None:
-            # Two tasks of each worker, which it has at once without reads ahead, are the first batch: what joins them
-            # waits for no other.
+            # Two tasks of each worker, which it has at once, are the first batch: what joins them waits for no other.
             return -(-batch // (2 * crew.workers if crew.workers > 1 else 1))
         return crew.task_rows if crew.workers else max(batch, crew.task_rows)
 

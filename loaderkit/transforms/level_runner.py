@@ -25,7 +25,7 @@ from .map_chain import with_chains
 from .padding import spread, spread_rows, valid_rows, with_valid
 from .run import ElementRun
 from .stack import Block
-from .stages import MapStage, Stage, WindowStage, no_result, stage_of
+from .stages import MapStage, MixStage, Stage, WindowStage, no_result, stage_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +133,7 @@ class LevelRunner:
         self._window_counted = [0, 0, 0]
         of_stages = [[0, 0, 0] for _ in level.stages]
         self._stages = with_chains(level.stages, of_stages)
+        self._keeps_number = all(isinstance(stage, MapStage | MixStage) for stage in level.stages)
         self.counted = [self._window_counted] if level.window is not None else []
         self.counted += of_stages
         self.counted += [] if self._windows is None else self._windows.counted
@@ -165,6 +166,7 @@ class LevelRunner:
         begun, count = clock(), len(run.values)
         stages = len(self.level.stages)
         in_pieces = stages > 1 and count > 1
+        keeps_begins = self._keeps_number and run.ends is None
         made: ElementRun | None = None
         low, high = 0, count
         while True:
@@ -183,14 +185,14 @@ class LevelRunner:
                 self._pace.took((begun - piece_begun) / (1e9 * stages), elements=taken)
             if made is None:
                 made = piece
-            elif run.ends is None:  # its begins are the run's
+            elif keeps_begins:
                 made.values += piece.values
                 made.failure = piece.failure
             else:
                 made.add(piece)
             low = high
             if low >= count or made.failure is not None:
-                if run.ends is None:
+                if keeps_begins and made is not piece:
                     made.begins = run.begins[: len(made.values)]
                 made.failure = made.failure or run.failure
                 return made

@@ -2,7 +2,7 @@
 
 A list between two Maps costs a third of the call of a cheap function, and so does a loop over functions: the calls are
 written out. The clock isn't read between them, so of several pieces one goes Map by Map, which says how they share the
-time of the others. The results are the same.
+time of the others. What comes out is the same; in which order the calls are made depends on the clock, as with pieces.
 """
 
 import time
@@ -17,7 +17,7 @@ from .stages import MapStage, RaisedBy, Stage, stopped_iteration
 
 # Fewer Maps gain less than the call around them costs.
 _LEAST_MAPS = 4
-# Of one element in a Map; longer ones gain less than 2%.
+# Of one element in each Map; with a longer one among them, the whole row gains less than 2%.
 _CHEAP_NS = 1_000
 # One piece of so many goes Map by Map.
 _MEASURED = 16
@@ -33,23 +33,26 @@ class MapChain:
 
     def __init__(self, maps: Sequence[MapStage], counted: Sequence[list[int]]) -> None:
         self._maps, self._counted = maps, counted
-        self._joined = MapStage("", _joined(maps))
+        # Its label is for what a signal's handler raises between the calls.
+        self._joined = MapStage(maps[0].label, self._written_out())
+        self._failed = 0  # the place of the Map that raised last
         self._took: list[int] = []  # nanoseconds in each Map, of the last piece that went Map by Map
         self._cheap = False
         self._pieces = 0
 
     def apply(self, run: ElementRun, start: Cursor) -> ElementRun:
-        """The elements after all Maps, as of any stage."""
+        """The elements after all Maps, as `apply` of any stage gives them."""
         self._pieces += 1
         if not self._cheap or self._pieces % _MEASURED == 0:
             return self._map_by_map(run, start)
         begun = time.perf_counter_ns()
         made = self._joined.apply(run, start)
-        taken, whole = time.perf_counter_ns() - begun, sum(self._took)
-        for counted, part in zip(self._counted, self._took, strict=True):
+        taken, whole, count = time.perf_counter_ns() - begun, sum(self._took), len(made.values)
+        last = self._failed if count < len(run.values) else -1  # that took the element that failed
+        for place, (counted, part) in enumerate(zip(self._counted, self._took, strict=True)):
             counted[0] += taken * part // whole
-            counted[1] += len(run.values)
-            counted[2] += len(made.values)
+            counted[1] += count + (place <= last)
+            counted[2] += count + (place < last)
         return made
 
     def _map_by_map(self, run: ElementRun, start: Cursor) -> ElementRun:
@@ -63,41 +66,42 @@ class MapChain:
             counted[1] += size
             counted[2] += given
             begun, size = now, given
-        self._took, self._cheap = took, 0 < max(took) < _CHEAP_NS * count
+        if size == count:  # else some took fewer elements than others
+            self._took, self._cheap = took, 0 < max(took) < _CHEAP_NS * count
         return run
 
+    def _written_out(self) -> Callable[[Any], Any]:
+        """One function that calls those of all Maps, and raises RaisedBy."""
+        known: dict[str, Any] = {"raised": self._raised}
+        lines = ["def joined(value):", "    try:"]
+        for place, each in enumerate(self._maps):
+            known[f"call{place}"], known[f"none{place}"] = each.call, each.none
+            lines += [
+                f"        place = {place}",
+                f"        if (value := call{place}(value)) is None:",
+                f"            raise raised(place, none{place}())",
+            ]
+        lines += [
+            "    except Exception as error:",
+            "        raise raised(place, error) from None",
+            "    return value",
+        ]
+        exec(compile("\n".join(lines), "<loaderkit: consecutive Maps>", "exec"), known)
+        call: Callable[[Any], Any] = known["joined"]
+        return call
 
-def _joined(maps: Sequence[MapStage]) -> Callable[[Any], Any]:
-    """One function that calls those of all Maps, and raises RaisedBy."""
-
-    def raised(place: int, error: Exception) -> RaisedBy:
+    def _raised(self, place: int, error: Exception) -> RaisedBy:
+        self._failed = place
         if isinstance(error, RaisedBy):
             return error
-        return RaisedBy(maps[place].label, stopped_iteration() if isinstance(error, StopIteration) else error)
-
-    known: dict[str, Any] = {"raised": raised}
-    lines = ["def joined(value):", "    try:"]
-    for place, each in enumerate(maps):
-        known[f"call{place}"], known[f"none{place}"] = each.call, each.none
-        lines += [
-            f"        place = {place}",
-            f"        if (value := call{place}(value)) is None:",
-            f"            raise none{place}()",
-        ]
-    lines += [
-        "    except Exception as error:",
-        "        raise raised(place, error) from None",
-        "    return value",
-    ]
-    exec(compile("\n".join(lines), "<consecutive Maps>", "exec"), known)
-    call: Callable[[Any], Any] = known["joined"]
-    return call
+        stopped = stopped_iteration() if isinstance(error, StopIteration) else error
+        return RaisedBy(self._maps[place].label, stopped)
 
 
 def with_chains(
     stages: Sequence[Stage], counted: Sequence[list[int]]
 ) -> list[tuple[Stage | MapChain, list[int]]]:
-    """The stages, each with its counts; consecutive Maps as one, which counts for itself."""
+    """The stages, each with its counts; consecutive Maps as one, which adds to theirs, and whose own aren't used."""
     made: list[tuple[Stage | MapChain, list[int]]] = []
     for joins, group in groupby(zip(stages, counted, strict=True), lambda each: _joins(each[0])):
         pairs = list(group)

@@ -87,6 +87,7 @@ def _gather(
     except StopIteration:
         pass  # as map's, which ends without an error
     except Exception as error:  # noqa: BLE001 - a user's function may raise anything
+        del out[len(arguments[0]) - 1 :]  # a signal's handler raised behind the last call: its element failed
         return error
     if len(out) != len(arguments[0]):
         return stopped_iteration()

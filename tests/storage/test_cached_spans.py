@@ -5,6 +5,7 @@ import os
 import pickle
 import re
 import shutil
+import threading
 import time
 import warnings
 from pathlib import Path
@@ -12,7 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from cache_fakes import Ranges, in_threads, make_index, total_bytes
+from cache_fakes import Index, Ranges, in_threads, make_index, total_bytes
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -519,6 +520,49 @@ def test_a_wait_for_others_ends_with_the_first_file_of_theirs(tmp_path, monkeypa
     path.touch()
     spans._wait_for_files(cached, {1, 2})
     assert slept[6:] == [1]
+
+
+def asked_together(ranges, shards):
+    """Makes a reader's server answer for versions only once it was asked for so many at a time."""
+    together = threading.Barrier(shards, timeout=20)
+
+    def version_in_use(shard, seen=None):
+        if seen is None:
+            together.wait()
+        return Ranges.version_in_use(ranges, shard, seen)
+
+    ranges.version_in_use = version_in_use
+
+
+def test_the_versions_of_what_another_process_has_just_stored_are_asked_for_at_once(tmp_path):
+    """One after the other, the first batch of a second worker came ten round trips later, with ten shards."""
+    index = Index((10,) * 8, np.full(80, 50), 5)
+    (spans, ranges), (other, _) = (reader(tmp_path, index) for _ in range(2))
+    asked_together(ranges, 8)
+    fetch_some = spans._fetch_some
+    spans._fetch_some = lambda *chunks, **how: (other.read(np.arange(80)), fetch_some(*chunks, **how))[1]
+    assert read(spans, np.arange(80)) == ranges.spans(np.arange(80))
+    assert ranges.calls == 0
+
+
+def test_the_versions_of_what_others_fetch_are_asked_for_meanwhile(tmp_path, monkeypatch):
+    index = Index((10,) * 8, np.full(80, 50), 5)
+    (spans, ranges), (other, _) = (reader(tmp_path, index) for _ in range(2))
+    asked_together(ranges, 8)
+    folder, numbers = ChunkFolder(str(tmp_path)), ChunkNumbers(index)
+    locks = {folder.lock_of(numbers.key, number) for number in numbers.of(np.arange(80)).tolist()}
+    held, slept = contextlib.ExitStack(), []
+    for lock in sorted(locks):
+        held.enter_context(lock_without_waiting(lock))
+
+    def store(cached, left):
+        slept.append(len(spans._versions._asked))
+        held.close()
+        other.read(np.arange(80))
+
+    monkeypatch.setattr(spans, "_wait_for_files", store)
+    assert read(spans, np.arange(80)) == ranges.spans(np.arange(80))
+    assert slept == [8] and ranges.calls == 0
 
 
 def test_a_fetch_ahead_does_not_wait_for_what_others_fetch(tmp_path):

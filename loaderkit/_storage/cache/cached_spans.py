@@ -10,7 +10,7 @@ import secrets
 import threading
 import time
 import weakref
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from typing import Any
 
@@ -282,12 +282,22 @@ class CachedSpans:
         return there
 
     def _stored_chunk(
-        self, cached: LiveLoader, number: int, shard: int, *, whole: bool = False
+        self,
+        cached: LiveLoader,
+        number: int,
+        shard: int,
+        *,
+        asked_with: Sequence[int] = (),
+        whole: bool = False,
     ) -> ChunkFile | None:
-        """The chunk of the shard's version, opened; with `whole`, only where no bit of it was flipped."""
+        """The chunk of the shard's version, opened; with `whole`, only where no bit of it was flipped.
+
+        asked_with: shards whose versions are probably needed next: a server is asked for all in one round trip.
+        """
         path = cached.folder.path(self._key, number)
         if not os.path.exists(path):  # else a server may be asked for the version
             return None
+        self._versions.ask(asked_with)
         chunk = open_chunk(path, number, self._versions.key(shard))
         if chunk is None or not self._versions.hold(shard):
             return None
@@ -317,7 +327,8 @@ class CachedSpans:
                     take(number, chunk)
             if len(left) < before:
                 deadline = self._end_of_wait()
-            elif left:  # others have all the locks
+            elif left:  # others have all the locks, and what they fetch is of versions to be asked for
+                self._versions.ask([of[number] for number in left])
                 self._wait_for_files(cached, left.keys() - there)
 
     def _wait_for_files(self, cached: LiveLoader | None, numbers: set[int]) -> None:
@@ -342,6 +353,7 @@ class CachedSpans:
             alone: whether locks of others count as free.
         """
         cached = self._opened()
+        shards = self._index.locate(np.array(list(left.values()), np.int64))[0].tolist()
         spans: dict[int, tuple[int, int, int]] = {}
         mine: set[int] = set()
 
@@ -364,7 +376,7 @@ class CachedSpans:
                     self._fetching.add(number)
                     if (lock := cached.folder.lock_of(self._key, number)) not in locks:
                         locks[lock] = held.enter_context(lock_without_waiting(lock))
-                    chunk = self._stored_chunk(cached, number, span[0], whole=True)
+                    chunk = self._stored_chunk(cached, number, span[0], asked_with=shards, whole=True)
                     chunk = chunk or self._taken_over(cached, number, key, span)
                     if chunk is not None:  # another process has just stored it
                         self._open.keep(number, chunk, instead=True)

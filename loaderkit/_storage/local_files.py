@@ -186,7 +186,7 @@ class LocalFiles:
             # What decides reads this file by a reader of its own: here the file is open for others once it is accepted.
             judged = LocalFiles(self.names)
             judged._identities[shard] = now
-            self._versions.check(judged, shard, _version_of(now))
+            self._versions.check(judged, [(shard, _version_of(now))])
         return opened
 
 

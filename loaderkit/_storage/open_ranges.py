@@ -74,9 +74,9 @@ def open_ranges(
         refresh: gives the names anew where they are links that expire. It is called at a 401 or 403, once for all
             threads, and travels to workers.
         expected: by shard, what was seen when it was indexed. None, or None at a shard, takes the first version seen.
-        on_other_version: called with the reader, the shard, the version seen, and whether it is the first that is seen,
-            where the size is the expected one and the tag isn't, or the storage gives none. It returns to accept that
-            version, or raises FileChangedError; None refuses another tag. Another size is always a FileChangedError.
+        on_other_version: called with the reader and shards whose size is the expected one and whose tag isn't, or of
+            which the storage gives none (`OtherVersion`). It returns to accept these versions, or raises
+            FileChangedError; None refuses another tag. Another size is always a FileChangedError.
         max_gap: bytes between two ranges of an object of a server, up to which one read gives both.
 
     >>> import tempfile

@@ -3,7 +3,7 @@
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -158,8 +158,7 @@ class RemoteObjects:
                 yield number, b""
         parts: dict[int, dict[int, bytes | memoryview]] = {}
         with closing(self._fetched(pieces)) as answers:
-            for (number, shard, begin, end), answer in answers:
-                self._versions.check(self, shard, answer.version)
+            for (number, shard, begin, end), answer in self._checked(answers):
                 if len(answer.data) != end - begin:
                     raise ends_early(self.names[shard], answer.version.size, end)
                 _, first, last = reads[number]
@@ -171,6 +170,18 @@ class RemoteObjects:
                 if len(mine) == -(-(last - first) // MAX_READ_BYTES):
                     yield number, b"".join(mine[at] for at in sorted(mine))
                     del parts[number]
+
+    def _checked(self, answers: Iterable[tuple[Piece, Fetched]]) -> Iterator[tuple[Piece, Fetched]]:
+        """The answers, each once its version is accepted; those of others are kept until the last has come."""
+        others: list[tuple[Piece, Fetched]] = []
+        for piece, answer in answers:
+            if self._versions.settle(piece[1], answer.version):
+                yield piece, answer
+            else:
+                others.append((piece, answer))
+        if others:
+            self._versions.check(self, [(piece[1], answer.version) for piece, answer in others])
+            yield from others
 
     def _fetched(self, pieces: list[Piece]) -> Generator[tuple[Piece, Fetched]]:
         """Each piece and its answer, as they come."""

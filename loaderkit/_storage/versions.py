@@ -2,10 +2,10 @@
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, NamedTuple
 
 from loaderkit._base.system.shared_memory import goes_to_a_worker
 from loaderkit.errors import FileChangedError
@@ -13,8 +13,16 @@ from loaderkit.errors import FileChangedError
 from .fetch_threads import THREADS
 from .range_reader import MODIFIED, ObjectVersion, RangeReader
 
-# Called with the reader, the shard, what was seen of it, and whether nothing was read of it before.
-OnOtherVersion = Callable[[RangeReader, int, ObjectVersion, bool], None]
+
+class OtherVersion(NamedTuple):
+    """A shard, what was seen of it, and whether samples are enough: nothing with a strong tag was read before."""
+
+    shard: int
+    seen: ObjectVersion
+    first: bool
+
+
+OnOtherVersion = Callable[[RangeReader, Sequence[OtherVersion]], None]
 
 _log = logging.getLogger("loaderkit")
 
@@ -25,10 +33,9 @@ class VersionCheck:
     Args:
         names: of the shards, as they may be shown.
         expected: by shard; None, or None at a shard, takes the first version that is seen.
-        on_other_version: called with the reader, the shard, the version seen, and whether it is the first, where the
-            size is the expected one and the tag isn't, or the storage gives none. It returns to accept that version and
-            raises FileChangedError to refuse it, and may read the shard with the reader meanwhile; None refuses another
-            tag.
+        on_other_version: called with the reader and shards whose size is the expected one and whose tag isn't, or of
+            which the storage gives none. It returns to accept these versions and raises FileChangedError to refuse one,
+            and may read the shards with the reader meanwhile; None refuses another tag.
         any_tag: whether the copies of a shard have tags of their own, so that another one is no other version.
     """
 
@@ -43,7 +50,7 @@ class VersionCheck:
         self._names, self._given, self._on_other, self._any_tag = names, expected, on_other_version, any_tag
         self._known: dict[int, ObjectVersion] = {}  # by shard: what was read of it
         self._accepted: set[tuple[int, str]] = set()  # other tags
-        self._asked: set[int] = set()
+        self._asked: dict[int, ObjectVersion] = {}  # that on_other_version decides now
         self._told = False
         self._lock = threading.RLock()
 
@@ -70,43 +77,85 @@ class VersionCheck:
         """Says that bytes of this version are used, though none were read here; False where others were read."""
         return self.deciding(shard, self._known.setdefault(shard, version)) == version
 
-    def check(self, ranges: RangeReader, shard: int, seen: ObjectVersion) -> None:
+    def check(self, ranges: RangeReader, seen: Iterable[tuple[int, ObjectVersion]]) -> None:
         """Raises FileChangedError where what is seen isn't what is expected.
+
+        on_other_version gets all that it must decide in one call.
 
         Args:
             ranges: the reader that saw it.
+            seen: numbers of shards, and what the storage says of each now.
+        """
+        new = [each for each in seen if not self._is_known(*each)]
+        if not new:
+            return
+        with self._lock:
+            others: dict[int, OtherVersion] = {}
+            for shard, version in new:
+                before = others.get(shard)
+                if before is not None and (before.seen, before.seen.weak) != (version, version.weak):
+                    self._decide(ranges, others)
+                if not self._settle(shard, version):
+                    known = self._known.get(shard)
+                    first = known is None or not known.tag or self._any_tag or known.weak or version.weak
+                    others[shard] = OtherVersion(shard, version, first)
+            self._decide(ranges, others)
+
+    def settle(self, shard: int, seen: ObjectVersion) -> bool:
+        """Accepts the expected version; False where on_other_version must decide, FileChangedError where none may be.
+
+        Args:
             shard: its number.
             seen: what the storage says of it now.
         """
-        known = self._known.get(shard)
-        if known is not None and seen.size == known.size and (seen.tag == known.tag or not seen.tag):
-            return
+        if self._is_known(shard, seen):
+            return True
         with self._lock:
-            self._compare(ranges, shard, seen)
+            return self._settle(shard, seen)
 
-    def _compare(self, ranges: RangeReader, shard: int, seen: ObjectVersion) -> None:
+    def _is_known(self, shard: int, seen: ObjectVersion) -> bool:
+        known = self._known.get(shard)
+        return known is not None and seen.size == known.size and (seen.tag == known.tag or not seen.tag)
+
+    def _settle(self, shard: int, seen: ObjectVersion) -> bool:
         known, was = self._known.get(shard), self.expected(shard) or seen
         if seen.size != was.size:
             raise other_shard(self._names[shard], f"it had {was.size:,} bytes and has {seen.size:,} now")
-        if shard in self._asked:  # on_other_version reads the shard to decide
-            return
+        if (judged := self._asked.get(shard)) is not None:  # on_other_version reads the shard to decide
+            both = judged.tag and seen.tag and not (judged.weak or seen.weak or self._any_tag)
+            if both and judged.tag != seen.tag:
+                how = f"its version was {judged.tag!r} and is {seen.tag!r} now"
+                raise other_shard(self._names[shard], how)
+            return True
         if seen.weak or not seen.tag or seen.tag.startswith(MODIFIED):
             self._tell_once(shard, seen)
         if known is not None and not seen.tag:  # it says nothing, where another answer did
-            return
+            return True
         given = None if self._given is None else self._given[shard]
         tag = was.tag if was.tag or given is None else given.tag
-        if (tag == seen.tag != "") or (shard, seen.tag) in self._accepted or not (given or tag):
-            pass
-        elif self._on_other is not None and given is not None:
-            first = known is None or not known.tag or self._any_tag or known.weak or seen.weak
-            self._asked.add(shard)
+        if not ((tag == seen.tag != "") or (shard, seen.tag) in self._accepted or not (given or tag)):
+            if self._on_other is not None and given is not None:
+                return False
+            if tag and seen.tag:
+                how = f"its version was {tag!r} and is {seen.tag!r} now"
+                raise other_shard(self._names[shard], how)
+        self._accept(shard, seen)
+        return True
+
+    def _decide(self, ranges: RangeReader, others: dict[int, OtherVersion]) -> None:
+        """Accepts these versions and empties `others`, or raises what on_other_version raises."""
+        if others and self._on_other is not None:
+            self._asked = {shard: other.seen for shard, other in others.items()}
             try:
-                self._on_other(ranges, shard, seen, first)
+                self._on_other(ranges, [*others.values()])
             finally:
-                self._asked.discard(shard)
-        elif tag and seen.tag:
-            raise other_shard(self._names[shard], f"its version was {tag!r} and is {seen.tag!r} now")
+                self._asked = {}
+            for shard, other in others.items():
+                self._accept(shard, other.seen)
+            others.clear()
+
+    def _accept(self, shard: int, seen: ObjectVersion) -> None:
+        known = self._known.get(shard)
         self._accepted.add((shard, seen.tag))
         if known is None or not known.tag:
             self._known[shard] = seen
@@ -123,7 +172,7 @@ class VersionCheck:
             )
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {**self.__dict__, "_lock": None, "_asked": set()}
+        state = {**self.__dict__, "_lock": None, "_asked": {}}
         # What was seen first holds for this run only.
         return state if goes_to_a_worker() else {**state, "_known": {}, "_accepted": set(), "_told": False}
 
@@ -174,7 +223,7 @@ def ask_each(
         shards: their numbers.
         at_once: whether each waits for a server, so that many are asked at a time.
     """
-    if not at_once:
+    if not at_once or len(shards) < 2:
         return [*map(ask, shards)]
     answers: SimpleQueue[tuple[int, ObjectVersion | BaseException]] = SimpleQueue()
 

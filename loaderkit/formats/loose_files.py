@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Never, SupportsIndex
+from typing import TYPE_CHECKING, Any, Never, SupportsIndex, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +15,7 @@ from loaderkit._source.record_key import check_key, check_keys
 from loaderkit._storage.addresses import is_remote, redacted
 from loaderkit._storage.open_ranges import all_remote, open_ranges
 from loaderkit._storage.range_reader import ObjectVersion
+from loaderkit._storage.versions import ask_each
 from loaderkit.sources.has_card import HasCard
 from loaderkit.sources.sliced import sliced
 
@@ -68,15 +69,18 @@ class LooseFilesDataSource(HasCard, Closing):
     def __getitems__(self, record_keys: ArrayLike) -> list[Any]:
         keys = check_keys(record_keys, len(self), self)
         places: NDArray[np.int64] = np.fromiter(map(self._place, keys.tolist()), np.int64, len(keys))
-        sizes = np.fromiter(map(self._size, places.tolist()), np.int64, len(keys))
+        sizes = np.array(self._sizes(places.tolist()), np.int64)
         found = self._ranges.read(places, np.zeros(len(keys), np.int64), sizes)
         return [self._record(key, bytes(data)) for key, data in zip(keys.tolist(), found)]
 
-    def _size(self, place: int) -> int:
-        version = self._versions[place]
-        if version is None:
+    def _sizes(self, places: list[int]) -> list[int]:
+        def ask(place: int) -> ObjectVersion:
             version = self._versions[place] = self._ranges.version(place)
-        return version.size
+            return version
+
+        unknown = [place for place in dict.fromkeys(places) if self._versions[place] is None]
+        ask_each(ask, unknown, at_once=self._ranges.waits)
+        return [cast("ObjectVersion", self._versions[place]).size for place in places]
 
     @property
     def read_ahead(self) -> int:
@@ -94,13 +98,15 @@ class LooseFilesDataSource(HasCard, Closing):
     def data_files(self) -> dict[str, int | None]:
         """The files, and the bytes of each."""
         return {
-            redacted(path): None if is_remote(path) else self._size(place)
+            redacted(path): None if is_remote(path) else self._sizes([place])[0]
             for place, path in enumerate(self._paths)
         }
 
     def fingerprint(self) -> dict[str, Any]:
         """Names below the common folder and, of local files, sizes; no times and no folders."""
-        sizes = [None if is_remote(path) else self._size(place) for place, path in enumerate(self._paths)]
+        sizes = [
+            None if is_remote(path) else self._sizes([place])[0] for place, path in enumerate(self._paths)
+        ]
         data = digest_of([list(self._names), sizes])
         return {"type": type(self).__name__, "records": len(self), "files": len(sizes), "data": data}
 

@@ -1,6 +1,7 @@
 """Rows of Parquet files, beside pyarrow."""
 
 import os
+import pickle
 import signal
 import threading
 from pathlib import Path
@@ -209,3 +210,55 @@ def test_a_child_forked_while_a_thread_decodes(train):
     finally:
         ends.set()
         thread.join()
+
+
+def test_files_of_a_server_are_read_at_once(range_server, tmp_path, monkeypatch):
+    """One after the other, ten files took 30 round trips to open, and 21 for a row of each."""
+    for file in range(6):
+        rows = {"row": [10 * file + row for row in range(4)]}
+        pq.write_table(pa.table(rows), tmp_path / f"{file}.parquet", row_group_size=2)
+    names, calls = range_server(tmp_path).url("{0..5}.parquet"), []
+    together = threading.Barrier(6, timeout=20)
+
+    def with_others(name):
+        method = getattr(lk.ParquetDataSource, name)
+
+        def call(source, *arguments):
+            known = arguments[0] in source._metadata_of if name == "_metadata" else False
+            if not known:
+                calls.append((name, *arguments[:2]))
+                together.wait()
+            return method(source, *arguments)
+
+        monkeypatch.setattr(lk.ParquetDataSource, name, call)
+
+    with_others("_metadata")
+    source = lk.ParquetDataSource(names)
+    assert sorted(calls) == [("_metadata", file) for file in range(6)]
+    worker = pickle.loads(pickle.dumps(source))
+    calls.clear()
+    with_others("_decoded")
+    keys = [20, 0, 14, 9, 5, 16]
+    assert [int(row["row"]) for row in worker.__getitems__(keys)] == [50, 0, 32, 21, 11, 40]
+    footers = [("_metadata", file) for file in range(6)]  # each once, also where several row groups are read
+    assert sorted(calls) == [*sorted(("_decoded", key // 4, key % 4 // 2) for key in keys), *footers]
+    calls.clear()
+    assert [int(row["row"]) for row in worker.__getitems__(keys)] == [50, 0, 32, 21, 11, 40]
+    assert calls == []
+    source.close()
+    worker.close()
+
+
+def test_row_groups_read_at_once_are_as_many_as_a_process_keeps(range_server, tmp_path, monkeypatch):
+    pq.write_table(pa.table({"row": np.arange(4000)}), tmp_path / "x.parquet", row_group_size=100)
+    source = lk.ParquetDataSource(
+        range_server(tmp_path).url("x.parquet"), cache_bytes=5_000, random_reads=True
+    )
+    most = []
+    monkeypatch.setattr(
+        "loaderkit.formats.tables.parquet.at_once",
+        lambda work, items, **how: (most.append(how.get("most")), [*map(work, items)])[1],
+    )
+    assert [int(row["row"]) for row in source.__getitems__([3000, 5, 1700])] == [3000, 5, 1700]
+    assert most[-1] == 5_000 // source.chunk_bytes > 1
+    source.close()

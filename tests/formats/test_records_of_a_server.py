@@ -8,6 +8,7 @@ import pytest
 from formats.records import tfrecord
 
 import loaderkit as lk
+from loaderkit._storage import remote_objects
 from loaderkit._storage.cache.chunk_file import footer_of
 from loaderkit.formats._index.build import build_counts, build_index
 from loaderkit.formats._index.part_file import ScanOptions
@@ -65,6 +66,37 @@ def test_other_bytes_on_a_server(range_server, tmp_path, monkeypatch):
         for _ in range(2):
             with pytest.raises(lk.errors.FileChangedError, match=r"a\.txt: at byte 0: .* its bytes aren't"):
                 source[1]
+
+
+@pytest.mark.parametrize("cached", [False, True])
+@pytest.mark.parametrize("kind", ["jsonl", "tar"])
+def test_shards_with_other_tags_get_a_look_together(range_server, tmp_path, monkeypatch, kind, cached):
+    """Of files that were indexed before they were uploaded; one after the other, ten took 22 round trips."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    served, reads = tmp_path / "served", []
+    records = [{"x": line} for line in LINES[:80]]
+    source_of = lk.TarDataSource if kind == "tar" else lk.JsonLinesDataSource
+    names = [os.path.basename(path) for path in lk.write(records, served, format=kind, shards=8)]
+    with source_of([str(served / name) for name in names]) as local:
+        expected = local.__getitems__(range(80))
+    server = range_server(served)
+    plan_reads = remote_objects.plan_reads
+
+    def noted(shards, *ranges, **how):
+        reads.append(len({*shards.tolist()}))
+        return plan_reads(shards, *ranges, **how)
+
+    monkeypatch.setattr(remote_objects, "plan_reads", noted)
+    cache = lk.Cache(tmp_path / "cache", limit="1GB") if cached else None
+    with source_of([server.url(name) for name in names], cache=cache) as source:
+        reads.clear()  # those of the index
+        keys = list(range(0, 80, 10))
+        assert source.__getitems__(keys) == [expected[key] for key in keys]
+        # The records, the samples, what tar shards say of their fields, and whole records, now that they are compared.
+        assert reads == [8] * (2 + (kind == "tar") + (not cached))
+        reads.clear()
+        assert source.__getitems__([key + 1 for key in keys]) == [expected[key + 1] for key in keys]
+        assert reads == [8] * (not cached)
 
 
 @pytest.mark.parametrize("how", ["index of each", "one index", "counts"])

@@ -142,7 +142,8 @@ def test_another_version_than_the_indexed_one(paths):
     now = open_ranges(paths).version(0)
     asked = []
 
-    def decide(reader, shard, seen, first):
+    def decide(reader, others):
+        ((shard, seen, _),) = others
         asked.append((shard, seen, read(reader, (shard, 0, 3))))
 
     accepting = open_ranges(
@@ -159,8 +160,8 @@ def test_another_version_than_the_indexed_one(paths):
     with pytest.raises(FileChangedError, match="its version was 'mtime_ns:1' and is 'mtime_ns:"):
         read(refusing, (0, 0, 5))
 
-    def refuse(reader, shard, seen, first):
-        decide(reader, shard, seen, first)
+    def refuse(reader, others):
+        decide(reader, others)
         raise FileChangedError("other bytes")
 
     refusing = open_ranges(

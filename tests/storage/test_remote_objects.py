@@ -5,6 +5,7 @@ import pickle
 import queue
 import threading
 import time
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -226,7 +227,8 @@ def test_another_version_than_the_expected(server, opened, tmp_path):
     """Who knows more decides about another ETag; another size is refused."""
     asked = []
 
-    def decide(reader, shard, seen, first):
+    def decide(reader, others):
+        ((shard, seen, first),) = others
         assert first
         asked.append((shard, seen.tag, read(reader, (shard, 0, 5))))
 
@@ -296,27 +298,93 @@ def test_which_tags_are_asked_about(any_tag, seen, asked, caplog):
     """Once each, and whether samples are enough to accept it."""
     told = []
 
-    def decide(ranges, shard, seen, first):
-        told.append((seen.tag, first))
+    def decide(ranges, others):
+        told.extend((seen.tag, first) for _, seen, first in others)
 
     check = VersionCheck("ab", [ObjectVersion(5, "was"), None], decide, any_tag=any_tag)
     for tag in seen:
         version = ObjectVersion(5, tag.removeprefix("W/"), weak=tag.startswith("W/"))
-        check.check(None, 0, version)  # type: ignore[arg-type]
+        check.check(None, [(0, version)])  # type: ignore[arg-type]
     assert told == asked
     assert len(caplog.messages) == any(not tag or tag.startswith("W/") for tag in seen)
-    check.check(None, 1, ObjectVersion(5, ""))  # type: ignore[arg-type]
-    check.check(None, 1, ObjectVersion(5, "x"))  # type: ignore[arg-type]
+    check.check(None, [(1, ObjectVersion(5, ""))])  # type: ignore[arg-type]
+    check.check(None, [(1, ObjectVersion(5, "x"))])  # type: ignore[arg-type]
     with pytest.raises(FileChangedError, match="its version was 'x' and is 'y' now"):
-        check.check(None, 1, ObjectVersion(5, "y"))  # type: ignore[arg-type]
+        check.check(None, [(1, ObjectVersion(5, "y"))])  # type: ignore[arg-type]
+
+
+class Decides:
+    """Notes what it is asked, and refuses some tags."""
+
+    def __init__(self, *refused):
+        self.told, self.refused = [], refused
+
+    def __call__(self, ranges, others):
+        self.told.append([(shard, seen.tag, first) for shard, seen, first in others])
+        if any(seen.tag in self.refused for _, seen, _ in others):
+            raise FileChangedError("other bytes")
+
+
+def check_of(decides, shards=3):
+    return VersionCheck("abc"[:shards], [ObjectVersion(5, "was")] * shards, decides)
+
+
+def test_shards_are_decided_together_and_versions_of_one_shard_each():
+    decides = Decides()
+    new, newer = ObjectVersion(5, "new"), ObjectVersion(5, "newer")
+    check = check_of(decides)
+    check.check(None, [(0, new), (1, ObjectVersion(5, "was")), (2, new), (0, newer), (0, new), (2, new)])  # type: ignore[arg-type]
+    assert decides.told == [[(0, "new", True), (2, "new", True)], [(0, "newer", False)]]
+    weak = ObjectVersion(5, "other", weak=True)
+    check.check(None, [(1, weak), (1, replace(weak, weak=False))])  # type: ignore[arg-type]
+    assert decides.told[2:] == [[(1, "other", True)]]  # accepted, with this text
+
+
+def test_what_was_refused_is_asked_about_again():
+    """No shard of the call is accepted, and none counts as one that is being decided."""
+    decides = Decides("bad")
+    check = check_of(decides)
+    seen = [(0, ObjectVersion(5, "new")), (1, ObjectVersion(5, "bad"))]
+    for _ in range(2):
+        with pytest.raises(FileChangedError, match="other bytes"):
+            check.check(None, seen)  # type: ignore[arg-type]
+    assert decides.told == [[(0, "new", True), (1, "bad", True)]] * 2
+    assert not check.settle(0, seen[0][1])
+
+
+def test_a_shard_that_is_replaced_while_it_is_decided():
+    """Samples of one version say nothing of another's bytes."""
+
+    def decide(ranges, others):
+        check.settle(0, ObjectVersion(5, "newer"))
+
+    check = check_of(decide)
+    with pytest.raises(FileChangedError, match="its version was 'new' and is 'newer' now"):
+        check.check(None, [(0, ObjectVersion(5, "new"))])  # type: ignore[arg-type]
+
+
+def test_known_shards_do_not_wait_for_a_decision():
+    """Of others, which reads samples from a server."""
+    deciding, decided, done = threading.Event(), threading.Event(), threading.Event()
+    check = check_of(lambda ranges, others: (deciding.set(), decided.wait(20)))
+    check.check(None, [(1, ObjectVersion(5, "was"))])  # type: ignore[arg-type]
+    thread = threading.Thread(target=lambda: (check.check(None, [(0, ObjectVersion(5, "new"))]), done.set()))  # type: ignore[arg-type]
+    thread.start()
+    assert deciding.wait(20)
+    assert check.settle(1, ObjectVersion(5, "was"))
+    check.check(None, [(1, ObjectVersion(5, "was"))])  # type: ignore[arg-type]
+    assert not done.is_set()
+    decided.set()
+    thread.join()
+    assert done.is_set()
 
 
 def test_without_anything_that_decides():
     """Another tag than the expected one is refused."""
     silent = VersionCheck("a", [ObjectVersion(5, "was")], None)
-    silent.check(None, 0, ObjectVersion(5, ""))  # type: ignore[arg-type]
+    silent.check(None, [(0, ObjectVersion(5, ""))])  # type: ignore[arg-type]
     with pytest.raises(FileChangedError, match="its version was 'was' and is 'new' now"):
-        silent.check(None, 0, ObjectVersion(5, "new"))  # type: ignore[arg-type]
+        silent.check(None, [(0, ObjectVersion(5, "new"))])  # type: ignore[arg-type]
 
 
 def test_a_large_range_comes_in_pieces(server, opened, tmp_path, monkeypatch):

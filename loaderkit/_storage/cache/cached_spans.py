@@ -10,7 +10,7 @@ import secrets
 import threading
 import time
 import weakref
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, closing, suppress
 from typing import Any
 
@@ -264,9 +264,7 @@ class CachedSpans:
         """The chunks of these numbers, opened, by number; shards: of each."""
         of = dict(zip(numbers, shards.tolist(), strict=True))
         there = self._ask_of_stored(cached, of)
-        return dict.fromkeys(of) | {
-            number: self._stored_chunk(cached, number, of[number]) for number in there
-        }
+        return dict.fromkeys(of) | {number: self._stored_chunk(cached, number, of) for number in there}
 
     def _ask_of_stored(self, cached: LiveLoader, of: dict[int, int]) -> list[int]:
         """The chunks that have files; the server is asked for the versions of their shards, all at once.
@@ -282,22 +280,21 @@ class CachedSpans:
         return there
 
     def _stored_chunk(
-        self,
-        cached: LiveLoader,
-        number: int,
-        shard: int,
-        *,
-        asked_with: Sequence[int] = (),
-        whole: bool = False,
+        self, cached: LiveLoader, number: int, of: dict[int, int], *, whole: bool = False
     ) -> ChunkFile | None:
-        """The chunk of the shard's version, opened; with `whole`, only where no bit of it was flipped.
+        """The chunk of its shard's version, opened; with `whole`, only where no bit of it was flipped.
 
-        asked_with: shards whose versions are probably needed next: a server is asked for all in one round trip.
+        Args:
+            cached: the folder.
+            number: of the chunk.
+            of: the shard of each chunk that is looked for; a server is asked for the versions of all that are there.
+            whole: whether all of it is compared.
         """
-        path = cached.folder.path(self._key, number)
+        path, shard = cached.folder.path(self._key, number), of[number]
         if not os.path.exists(path):  # else a server may be asked for the version
             return None
-        self._versions.ask(asked_with)
+        if not self._versions.knows(shard):
+            self._ask_of_stored(cached, of)
         chunk = open_chunk(path, number, self._versions.key(shard))
         if chunk is None or not self._versions.hold(shard):
             return None
@@ -354,6 +351,7 @@ class CachedSpans:
         """
         cached = self._opened()
         shards = self._index.locate(np.array(list(left.values()), np.int64))[0].tolist()
+        of = dict(zip(left, shards, strict=True))
         spans: dict[int, tuple[int, int, int]] = {}
         mine: set[int] = set()
 
@@ -376,7 +374,7 @@ class CachedSpans:
                     self._fetching.add(number)
                     if (lock := cached.folder.lock_of(self._key, number)) not in locks:
                         locks[lock] = held.enter_context(lock_without_waiting(lock))
-                    chunk = self._stored_chunk(cached, number, span[0], asked_with=shards, whole=True)
+                    chunk = self._stored_chunk(cached, number, of, whole=True)
                     chunk = chunk or self._taken_over(cached, number, key, span)
                     if chunk is not None:  # another process has just stored it
                         self._open.keep(number, chunk, instead=True)

@@ -4,13 +4,13 @@ Each source's chunks have their own room, because each reads through a cache, or
 a source without a cache have no chunk.
 """
 
-import threading
 from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loaderkit._order.groups import groups
+from loaderkit._storage.fetch_threads import at_once
 
 from .chunk_feed import NO_CHUNK, ChunkFeed, ComposedKeys
 from .eviction import NextUse
@@ -114,30 +114,14 @@ class JointChunkFeed:
 
         Gives those of the keys whose chunks others fetch at the moment. Raises what a read of the shards raises.
         """
-        shares = self._shares(self._mapped(record_keys))
-        left: list[Int64Array] = [np.empty(0, np.int64)]
-        errors: list[Exception] = []
 
-        def fetch(feed: "ChunkFeed | JointChunkFeed", rows: NDArray[np.intp], theirs: Int64Array) -> None:
-            try:
-                left.append(record_keys[rows[np.isin(theirs, feed.fetch(theirs))]])
-            except Exception as error:  # noqa: BLE001 - raised again below
-                errors.append(error)
+        def fetch(share: _Share) -> Int64Array:
+            feed, _, rows, theirs = share
+            return record_keys[rows[np.isin(theirs, feed.fetch(theirs))]]
 
-        # Each in a thread, so that the requests of one source don't wait for those of another one.
-        threads = [
-            threading.Thread(target=fetch, args=(feed, rows, theirs), daemon=True)
-            for feed, _, rows, theirs in shares[1:]
-        ]
-        for thread in threads:
-            thread.start()
-        for feed, _, rows, theirs in shares[:1]:
-            fetch(feed, rows, theirs)
-        for thread in threads:
-            thread.join()
-        if errors:
-            raise errors[0]
-        return np.concatenate(left)
+        # At once, so that the requests of one source don't wait for those of another one.
+        left = at_once(fetch, self._shares(self._mapped(record_keys)))
+        return np.concatenate([np.empty(0, np.int64), *left])
 
     def first_keys(self, numbers: Int64Array) -> Int64Array | None:
         """The first record key of each chunk, (n,) int64; None where record keys aren't those of the sources."""
@@ -170,9 +154,7 @@ class JointChunkFeed:
     def _mapped(self, record_keys: Int64Array) -> Int64Array:
         return record_keys if self._keys is None else self._keys(record_keys)
 
-    def _shares(
-        self, keys: Int64Array
-    ) -> "list[tuple[ChunkFeed | JointChunkFeed, int, NDArray[np.intp], Int64Array]]":
+    def _shares(self, keys: Int64Array) -> "list[_Share]":
         """Of each source that has a cache and some of the keys: its feed, its offset, the rows, the keys there."""
         places = np.searchsorted(self._ends, keys, side="right")
         shares = []
@@ -180,6 +162,10 @@ class JointChunkFeed:
             if (feed := self._feeds[place]) is not None:
                 shares.append((feed, self._offsets[place], rows, keys[rows] - self._firsts[place]))
         return shares
+
+
+# A source's feed, the offset of its numbers, the rows of the keys that it has, and its own keys.
+_Share = tuple[ChunkFeed | JointChunkFeed, int, NDArray[np.intp], Int64Array]
 
 
 class _Shifted:

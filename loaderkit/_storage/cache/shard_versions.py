@@ -30,9 +30,12 @@ class ShardVersions:
         """Asks for those that aren't known, many at a time."""
         unknown = [shard for shard in dict.fromkeys(shards) if shard not in self._asked]
         if unknown and self._exact is None:
-            at_once = self._ranges.waits and len(unknown) > 1
-            found = ask_each(self._ranges.version_in_use, unknown, at_once=at_once)
+            found = ask_each(self._ranges.version_in_use, unknown, at_once=self._ranges.waits)
             self._asked.update(zip(unknown, found, strict=True))
+
+    def knows(self, shard: int) -> bool:
+        """Whether `key` asks no server."""
+        return self._exact is not None or shard in self._asked
 
     def key(self, shard: int) -> bytes:
         """32 bytes that the chunks of the shard have: they tell the index and the version that is read now."""

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from loaderkit._base.system.dataclasses import dataclass, field
-from loaderkit._storage.range_reader import ObjectVersion, RangeReader
+from loaderkit._storage.range_reader import RangeReader
+from loaderkit._storage.versions import OtherVersion
 from loaderkit.errors import FileChangedError
 
 if TYPE_CHECKING:
@@ -61,16 +62,22 @@ def samples_of(ranges: RangeReader, shards: Sequence[int], sizes: Sequence[int])
 
 def has_sample(index: "RecordIndex", shard: int, ranges: RangeReader) -> bool:
     """Whether the sample of a shard of the indexed size is the indexed one, or the index has none."""
-    sample = bytes(index.shard_samples[shard])
-    if index.counts and not any(sample):  # an index of counts that an older version made
-        return True
-    return sample_of(ranges, shard, int(index.shard_sizes[shard])) == sample
+    return not without_sample(index, [shard], ranges)
+
+
+def without_sample(index: "RecordIndex", shards: Sequence[int], ranges: RangeReader) -> list[int]:
+    """Those of the shards of the indexed sizes whose samples aren't the indexed ones, where the index has them."""
+    wanted = {shard: bytes(index.shard_samples[shard]) for shard in shards}
+    if index.counts:  # one that an older version made has none
+        wanted = {shard: sample for shard, sample in wanted.items() if any(sample)}
+    found = samples_of(ranges, [*wanted], [int(index.shard_sizes[shard]) for shard in wanted])
+    return [shard for shard, sample in zip(wanted, found, strict=True) if wanted[shard] != sample]
 
 
 @dataclass(frozen=True, slots=True)
 class ShardCheck:
-    """Called where a shard has its size and another tag: a copy has another time, a server may give another ETag for
-    the same bytes. The sample decides, once for each tag; where the index can, each record is compared as it is read.
+    """Called where shards have their sizes and other tags: a copy has another time, a server may give another ETag for
+    the same bytes. The samples decide, once for each tag; where the index can, each record is compared as it is read.
 
     index: with the shards' samples. doubted: shards whose records are to be compared with their checksums.
     """
@@ -78,25 +85,25 @@ class ShardCheck:
     index: "RecordIndex"
     doubted: set[int] = field(default_factory=set)
 
-    def __call__(self, ranges: RangeReader, shard: int, now: ObjectVersion, first: bool) -> None:
-        """Raises FileChangedError where the shard isn't the indexed one.
+    def __call__(self, ranges: RangeReader, others: Sequence[OtherVersion]) -> None:
+        """Raises FileChangedError where one of the shards isn't the indexed one.
 
         Args:
             ranges: reads the shards.
-            shard: its number.
-            now: what the storage says of it.
-            first: whether nothing was read of it before. Afterwards samples aren't enough: the shard was replaced, and
-                only an index with checksums can say that its records have the same bytes.
+            others: what the storage says of them now. Where something was read of a shard before, samples aren't
+                enough: it was replaced, and only an index with checksums can say that its records have the same bytes.
         """
-        name, was = ranges.names[shard], self.index.shard_versions[shard]
-        exact = self.index.exact is not None
-        if not first and not exact:
-            raise shard_changed(name, 0, f"it was replaced during the run (now {now.tag!r})")
-        if not has_sample(self.index, shard, ranges):
-            how = f"its size is the same, its bytes aren't ({was.tag!r} before, {now.tag!r} now)"
-            raise shard_changed(name, 0, how)
+        now, exact = {other.shard: other.seen for other in others}, self.index.exact is not None
+        for other in others:
+            if not other.first and not exact:
+                how = f"it was replaced during the run (now {other.seen.tag!r})"
+                raise shard_changed(ranges.names[other.shard], 0, how)
+        for shard in without_sample(self.index, [*now], ranges):
+            was = self.index.shard_versions[shard]
+            how = f"its size is the same, its bytes aren't ({was.tag!r} before, {now[shard].tag!r} now)"
+            raise shard_changed(ranges.names[shard], 0, how)
         if exact:
-            self.doubted.add(shard)
+            self.doubted.update(now)
 
 
 def shard_changed(name: str, offset: int, how: str) -> FileChangedError:

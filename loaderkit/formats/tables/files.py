@@ -18,8 +18,9 @@ from loaderkit._storage.open_ranges import open_ranges
 from loaderkit._storage.patterns import file_parts
 from loaderkit._storage.range_file import RangeFile
 from loaderkit._storage.range_reader import read_range
+from loaderkit._storage.versions import versions_of
 from loaderkit.errors import DataFormatError, LoaderkitError
-from loaderkit.formats._index.check import sample_of
+from loaderkit.formats._index.check import samples_of
 from loaderkit.formats._index.find import find_blocks
 from loaderkit.formats._index.shard_set import base_name
 from loaderkit.formats.known_files import other_format
@@ -56,10 +57,9 @@ class TableFiles:
             )
         self._ranges = open_ranges(self._paths, storage_options=storage_options)
         self._identities = [] if self.remote else [FileIdentity.of(path) for path in self._paths]
-        self._sizes = [self._ranges.version(file).size for file in range(len(self._paths))]
-        self._samples = [
-            sample_of(self._ranges, file, size).hex() if size else "" for file, size in enumerate(self._sizes)
-        ]
+        self._sizes = [version.size for version in versions_of(self._ranges)]
+        samples = samples_of(self._ranges, range(len(self._sizes)), self._sizes)
+        self._samples = [sample.hex() if size else "" for sample, size in zip(samples, self._sizes)]
         self._ranges.close()
         self._format_name = format_name
         self._find_blocks()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,10 @@ import numpy as np
 from loaderkit._base.hints import refusing_foreign_arguments
 from loaderkit._base.numbers import true_or_false
 from loaderkit._base.system.optional_library import library
+from loaderkit._storage.fetch_threads import IN_FLIGHT, at_once
 from loaderkit.formats.indexed import REMOTE_READ_AHEAD
 
+from .chunk import TableChunk
 from .file_rows import TableFileRows
 from .files import TableFiles
 
@@ -76,6 +78,20 @@ class ParquetDataSource(TableFileRows):
     def _prepare(self) -> None:
         super()._prepare()
         self._metadata_of: dict[int, Any] = {}
+
+    def _begin(self, files: Iterable[int]) -> None:
+        if self._files.remote:  # many at a time, each once
+            at_once(self._metadata, [file for file in files if file not in self._metadata_of])
+
+    def _chunks_of(self, numbers: list[int]) -> list[TableChunk]:
+        held = {*self._memory.numbers} if self._files.remote else {*numbers}
+        found = {number: self._chunk(number) for number in numbers if number in held}
+        if missing := [number for number in numbers if number not in found]:
+            self._begin(dict.fromkeys(self._chunks.files[missing].tolist()))
+            # At a time no more than a process keeps: of each its bytes are there, and the columns in two copies.
+            most = min(IN_FLIGHT, max(1, self._cache_bytes // self.chunk_bytes))
+            found |= zip(missing, at_once(self._chunk, missing, most=most))
+        return [found[number] for number in numbers]
 
     def _metadata(self, file: int) -> Any:
         """What the end of a file says; read once in a process."""

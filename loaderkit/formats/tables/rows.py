@@ -163,6 +163,10 @@ class TableRowsSource(HasCard):
         """A chunk with the columns in order; the rows before `firsts` included."""
         raise NotImplementedError
 
+    def _chunks_of(self, numbers: list[int]) -> list[TableChunk]:
+        """These chunks."""
+        return [*map(self._chunk, numbers)]
+
     def _check(self, chunks: NDArray[np.int64]) -> None:
         """Raises FileChangedError where a file of these chunks, (n,) in order, was written to."""
 
@@ -216,7 +220,7 @@ class TableRowsSource(HasCard):
         self._check(chunks)
         cuts = (np.flatnonzero(chunks[1:] != chunks[:-1]) + 1).tolist()
         begins = [0, *cuts]
-        wanted = [self._chunk(number) for number in chunks[begins].tolist()]
+        wanted = self._chunks_of(chunks[begins].tolist())
         return RowRuns(order, keys + self._offsets[chunks], wanted, begins, [*cuts, len(keys)])
 
     def _values(

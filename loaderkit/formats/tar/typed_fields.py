@@ -1,6 +1,6 @@
 """What archives that loaderkit wrote say of their records' fields, and the records decoded by it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,22 +48,33 @@ class DescribedShards:
 
     def of(self, shard: int) -> TarFields | None:
         """The description of a shard, None where it has none; DataFormatError for one that can't be read."""
-        if shard not in self._found:
-            self._found[shard] = self._read(shard)
+        self._read([shard])
         return self._found[shard]
 
     def of_record(self, key: int) -> TarFields | None:
         """The description of the shard that has the record with this index key."""
         return self.of(int(self._index.shard_ends.searchsorted(key, "right")))
 
-    def _read(self, shard: int) -> TarFields | None:
+    def _read(self, shards: Iterable[int]) -> None:
+        """Reads the descriptions of those shards that weren't read yet; their beginnings together."""
+        if not (new := [shard for shard in shards if shard not in self._found]):
+            return
+        begins = {shard: self._begin(shard) for shard in new}
+        heads = {shard: min(begin, _HEAD) for shard, begin in begins.items() if begin}
+        zeros = np.zeros(len(heads), np.int64)
+        read = self._ranges.read(np.array([*heads], np.int64), zeros, np.array([*heads.values()], np.int64))
+        for shard, head in zip(heads, read):
+            self._found[shard] = self._described(shard, bytes(head), begins[shard])
+        for shard in begins.keys() - heads:
+            self._found[shard] = None
+
+    def _begin(self, shard: int) -> int:
+        """Where a description would end that is before a shard's first record; 0 where there is none."""
         if self._candidates is None:
-            begin = int(self._index.starts_of(shard)[0])
-        else:
-            begin = self._candidates.get(shard, 0)
-        if not begin:
-            return None
-        head = read_range(self._ranges, shard, 0, min(begin, _HEAD))
+            return int(self._index.starts_of(shard)[0])
+        return self._candidates.get(shard, 0)
+
+    def _described(self, shard: int, head: bytes, begin: int) -> TarFields | None:
         member = _description(head)
         # No record has these bytes, so no checksum is of them; the first sampled piece is.
         exact = self._index.exact is not None and not self._ranges.waits
@@ -93,11 +104,12 @@ class DescribedShards:
                 can't be decoded.
         """
         shards = self._index.shard_ends.searchsorted(keys, "right").tolist()
-        if all(self.of(shard) is None for shard in set(shards)):
+        self._read(set(shards))
+        if all(self._found[shard] is None for shard in set(shards)):
             return list(records)
         decoded: list[Any] = []
         for key, shard, record in zip(keys.tolist(), shards, records):
-            if (fields := self.of(shard)) is None:
+            if (fields := self._found[shard]) is None:
                 decoded.append(record)
                 continue
             try:

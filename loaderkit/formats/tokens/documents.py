@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from loaderkit._base.block_checksums import BLOCK_BYTES, CheckedBlocks, damaged
 from loaderkit._base.system.dataclasses import dataclass
 from loaderkit._storage.addresses import redacted
+from loaderkit._storage.fetch_threads import IN_FLIGHT, at_once
 from loaderkit._storage.open_ranges import FileAccess, open_ranges
 from loaderkit._storage.range_reader import RangeReader, read_range
 from loaderkit.errors import DataFormatError
@@ -107,7 +108,9 @@ def open_documents(
     names = [redacted(path) for path in paths]
     by_ranges = read_by_ranges(paths, access)
     with closing(open_ranges(paths, storage_options=access.storage_options)) as ranges:
-        ends = [_end(ranges, file, None if by_ranges else path) for file, path in enumerate(paths)]
+        most = IN_FLIGHT if ranges.waits else 1
+        files = range(len(paths))
+        ends = at_once(lambda file: _end(ranges, file, None if by_ranges else paths[file]), files, most=most)
     tokens = open_integers("tokens", paths, access, has_head=True)
     counts = list(map(len, tokens)) if isinstance(tokens, list) else tokens.counts.tolist()
     dtype = tokens[0].dtype if isinstance(tokens, list) else tokens.dtype

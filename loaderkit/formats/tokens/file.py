@@ -15,7 +15,8 @@ from loaderkit._storage.addresses import redacted
 from loaderkit._storage.open_ranges import FileAccess, open_ranges
 from loaderkit._storage.range_reader import ObjectVersion, RangeReader, SpanReader
 from loaderkit._storage.read_plan import REMOTE_GAP, plan_reads, slices_of
-from loaderkit.formats._index.check import sample_of
+from loaderkit._storage.versions import versions_of
+from loaderkit.formats._index.check import samples_of
 from loaderkit.formats.indexed import REMOTE_READ_AHEAD, cached_spans
 from loaderkit.formats.npy import HEAD_BYTES, place_of_integers
 
@@ -49,7 +50,7 @@ class TokenFiles:
     def __init__(self, paths: Sequence[str], dtype: np.dtype[Any] | None, access: FileAccess) -> None:
         options, files = access.storage_options, np.arange(len(paths))
         with closing(open_ranges(paths, storage_options=options)) as ranges:
-            versions = [ranges.version(file) for file in files.tolist()]
+            versions = versions_of(ranges)
         self._ranges = open_ranges(paths, storage_options=options, expected=versions, max_gap=0)
         sizes = np.array([version.size for version in versions], np.int64)
         heads: Sequence[bytes | memoryview] = [b""] * len(paths)
@@ -259,7 +260,8 @@ def _pages_of(ranges: RangeReader, versions: Sequence[ObjectVersion]) -> FilePag
     # A copy on another server with the same tag has the same chunks. The tag alone doesn't say it: some servers make it
     # of time and size.
     told = hashlib.sha256()
-    for file, version in enumerate(versions):
+    samples = samples_of(ranges, range(len(versions)), [version.size for version in versions])
+    for version, sample in zip(versions, samples):
         told.update(f"{version.size} {version.tag} ".encode())
-        told.update(sample_of(ranges, file, version.size))
+        told.update(sample)
     return FilePages(np.array([version.size for version in versions], np.int64), told.hexdigest(), _PAGES)

@@ -311,8 +311,7 @@ class CachedSpans:
             wanted: a key of each chunk, by the chunk's number.
             take: is called once for each.
         """
-        shards = self._index.locate(np.array(list(wanted.values()), np.int64))[0].tolist()
-        of = dict(zip(wanted, shards, strict=True))
+        of = self._shards_of(wanted)
         left, deadline = dict(wanted), self._end_of_wait()
         while left:
             before, there = len(left), []
@@ -327,6 +326,11 @@ class CachedSpans:
             elif left:  # others have all the locks, and what they fetch is of versions to be asked for
                 self._versions.ask([of[number] for number in left])
                 self._wait_for_files(cached, left.keys() - there)
+
+    def _shards_of(self, wanted: dict[int, int]) -> dict[int, int]:
+        """The shard of each chunk, by the chunk's number; wanted: a key of each."""
+        shards = self._index.locate(np.array(list(wanted.values()), np.int64))[0]
+        return dict(zip(wanted, shards.tolist(), strict=True))
 
     def _wait_for_files(self, cached: LiveLoader | None, numbers: set[int]) -> None:
         """Until one of these chunks has a file, 31 ms at most: to look for files costs less than to try locks."""
@@ -350,8 +354,7 @@ class CachedSpans:
             alone: whether locks of others count as free.
         """
         cached = self._opened()
-        shards = self._index.locate(np.array(list(left.values()), np.int64))[0].tolist()
-        of = dict(zip(left, shards, strict=True))
+        of = self._shards_of(left)
         spans: dict[int, tuple[int, int, int]] = {}
         mine: set[int] = set()
 
